@@ -1,0 +1,38 @@
+# Everything is set up in .venv by the first target that needs it; python3, gcc, git and make are all that must be there.
+VENV := .venv
+PY := $(VENV)/bin/python
+TORCH ?= torch==2.13.0
+SPEC ?= kernel-specs/rmsnorm-cpu
+ARGS ?=
+
+.PHONY: setup campaign test lint clean
+
+setup: $(VENV)/.campaign
+
+$(VENV)/bin/python:
+	python3 -m venv $(VENV)
+
+$(VENV)/.campaign: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/pip install --quiet $(TORCH)
+	$(VENV)/bin/pip install --quiet --editable '.[runner]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.campaign
+	$(VENV)/bin/pip install --quiet --editable '.[runner,models,dev]'
+	touch $@
+
+campaign: $(VENV)/.campaign
+	$(VENV)/bin/kernel-factory campaign $(SPEC) $(ARGS)
+
+test: $(VENV)/.dev
+	$(PY) -m pytest -n 2 -m "not measures" $(ARGS)
+	$(PY) -m pytest -m measures $(ARGS)
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+clean:
+	rm -rf $(VENV) .kernel-factory

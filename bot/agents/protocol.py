@@ -1,0 +1,63 @@
+"""The Agent protocol: what a lineage's agent is given, and what it proposes. An agent measures nothing and publishes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from bot.evidence.experiment import Experiment
+from bot.evidence.lessons import Lesson
+from runner.candidate import Candidate, Provenance
+from runner.spec.load import LoadedSpec
+from runner.tuning import Trial
+
+
+@dataclass(frozen=True)
+class Brief:
+    """What an agent knows when it proposes.
+
+    `experiments` are all of the notebook for this spec, this campaign's first; `trials` is how many evaluations this proposal
+    may spend; `seed` makes the proposal repeatable: the same brief gives the same proposals.
+    """
+
+    spec: LoadedSpec
+    campaign: str
+    round: int
+    agent: str
+    champion: Candidate
+    start: Candidate
+    best: Candidate | None
+    experiments: Sequence[Experiment]
+    lessons: Sequence[Lesson]
+    trials: int
+    seed: int
+    device: str
+
+
+@dataclass(frozen=True)
+class TuningRequest:
+    """A search that the judging machine runs in the screening tier: at most `trials` new points, warm-started from `prior`."""
+
+    strategy: Literal["tpe", "local", "random"]
+    trials: int
+    seed: int
+    prior: tuple[Trial, ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A candidate to judge. With `tuning`, its knobs are searched first and the best point is what is judged in full."""
+
+    candidate: Candidate
+    provenance: Provenance
+    tuning: TuningRequest | None = None
+
+
+class Agent(Protocol):
+    """One lineage's author."""
+
+    name: str
+
+    def propose(self, brief: Brief) -> Sequence[Proposal]:
+        """At most a few proposals for this round; none when the agent has nothing new to try."""

@@ -1,0 +1,78 @@
+"""`launch.yaml`: what a candidate's sources are, which knobs they have, and how the trusted launcher calls them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from runner.spec.models import DType, Expression, Model, Name
+
+KnobValue = int | str
+SourceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.(cpp|hpp|cu|cuh)$")]
+
+
+class Build(Model):
+    """How the sources are compiled. `arch` and the values of `defines` may be expressions over the knobs (a knob's name alone is one)."""
+
+    std: Literal["c++17", "c++20"] = "c++20"
+    arch: Expression | None = None
+    fast_math: bool = False
+    defines: dict[Name, int | Expression] = {}
+
+
+class Scratch(Model):
+    """Memory that the launcher gives to a call: poisoned, or zeroed within the timed call."""
+
+    dtype: DType
+    shape: tuple[int | Expression, ...] = Field(strict=False)
+    fill: Literal["poison", "zero"] = "poison"
+    align: Literal[4, 8, 16, 32, 64, 128, 256] = 128
+
+
+class I32(Model):
+    """A 32-bit integer argument, from an expression over axes, integer scalars and knobs."""
+
+    i32: Expression
+
+
+class I64(Model):
+    """A 64-bit integer argument."""
+
+    i64: Expression
+
+
+class F32(Model):
+    """A float argument."""
+
+    f32: Expression
+
+
+class F64(Model):
+    """A double argument."""
+
+    f64: Expression
+
+
+Argument = Name | I32 | I64 | F32 | F64
+
+
+class Launch(Model):
+    """One call of a host function (`target: cpu`): `void function(args…)` with C linkage. A bare name is a tensor's address."""
+
+    function: Name
+    args: tuple[Argument, ...] = Field(min_length=1, max_length=64, strict=False)
+
+
+class Manifest(Model):
+    """The whole of `launch.yaml`. The first `table` row whose `when` holds fixes the knobs; a row must name every knob.
+
+    A manifest with knobs whose table is empty is a search space without a chosen point: it can be tuned, not judged.
+    """
+
+    sources: tuple[SourceName, ...] = Field(min_length=1, max_length=16, strict=False)
+    build: Build = Build()
+    knobs: dict[Name, tuple[KnobValue, ...]] = Field(default={}, strict=False)
+    table: tuple[dict[Name, KnobValue], ...] = Field(default=(), strict=False)
+    scratch: dict[Name, Scratch] = {}
+    launches: tuple[Launch, ...] = Field(min_length=1, max_length=16, strict=False)

@@ -1,0 +1,252 @@
+"""`kernel-spec/v1` as pydantic models: the vocabulary in which a person says what is to be built.
+
+The vocabulary is a superset of FlashInfer-Bench's definition and workload schemas, so that both directions convert.
+An `Expression` is text such as `4 * rows * cols`, evaluated by `runner.spec.expressions` over axes and scalars.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
+SpecId = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$")]
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$")]
+Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\.py:[A-Za-z_][A-Za-z0-9_]*$")]
+Expression = Annotated[str, Field(min_length=1, max_length=400)]
+DType = Literal["float32", "float64", "float16", "bfloat16", "int32", "int64"]
+
+
+class Model(BaseModel):
+    """The base of every model that a person writes: unknown keys are faults, values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class ConstAxis(Model):
+    """An axis with one length in every workload."""
+
+    type: Literal["const"]
+    value: Annotated[int, Field(ge=0)]
+    description: str = ""
+
+
+class VarAxis(Model):
+    """An axis whose length each workload gives, between `min` and `max`."""
+
+    type: Literal["var"]
+    min: Annotated[int, Field(ge=0)] = 0
+    max: Annotated[int, Field(ge=0)] | None = None
+    description: str = ""
+
+
+class ExprAxis(Model):
+    """An axis whose length follows from the others."""
+
+    type: Literal["expr"]
+    expr: Expression
+    description: str = ""
+
+
+Axis = Annotated[ConstAxis | VarAxis | ExprAxis, Field(discriminator="type")]
+
+
+class Special(Model):
+    """Values planted at random places of a tensor: `count` elements (at most the tensor's size) set to `value`."""
+
+    value: Literal["inf", "-inf", "nan", "zero", "denormal", "max"]
+    count: Annotated[int, Field(ge=1)]
+
+
+class Init(Model):
+    """How the judge fills an input.
+
+    `normal` has `mean` and `std`; `uniform` lies in [`low`, `high`); `constant` is `value` everywhere. `row_scale` multiplies
+    each slice along the first axis by a factor drawn log-uniformly from the range, so that no kernel can rely on one scale.
+    """
+
+    kind: Literal["normal", "uniform", "constant"] = "normal"
+    mean: float = 0.0
+    std: Annotated[float, Field(gt=0)] = 1.0
+    low: float = 0.0
+    high: float = 1.0
+    value: float = 0.0
+    row_scale: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] | None = Field(default=None, strict=False)
+    special: tuple[Special, ...] = Field(default=(), strict=False)
+
+
+class Input(Model):
+    """A tensor that the kernel reads. `align` is the address alignment in bytes that workloads without `offset` guarantee."""
+
+    dtype: DType
+    shape: tuple[int | Expression, ...] = Field(strict=False)
+    init: Init = Init()
+    optional: bool = False
+    align: Literal[4, 8, 16, 32, 64, 128, 256] = 64
+    description: str = ""
+
+
+class Output(Model):
+    """A tensor that the kernel writes, every element of it."""
+
+    dtype: DType
+    shape: tuple[int | Expression, ...] = Field(strict=False)
+    align: Literal[4, 8, 16, 32, 64, 128, 256] = 64
+    description: str = ""
+
+
+class Scalar(Model):
+    """A number passed by value."""
+
+    dtype: DType
+    value: float | int
+    description: str = ""
+
+
+class WorkloadSpec(Model):
+    """One workload as written: lengths of the `var` axes, and what differs from the spec's defaults.
+
+    `offset` moves a tensor by so many elements from its aligned address (an offset view); `init` replaces an input's generator.
+    """
+
+    name: Label
+    axes: dict[Name, Annotated[int, Field(ge=0)]] = {}
+    init: dict[Name, Init] = {}
+    offset: dict[Name, Annotated[int, Field(ge=0, le=4096)]] = {}
+    absent: tuple[Name, ...] = Field(default=(), strict=False)
+
+
+class Draw(Model):
+    """A range from which a hidden workload draws an axis length, uniformly in the value or in its logarithm."""
+
+    low: Annotated[int, Field(ge=0)]
+    high: Annotated[int, Field(ge=0)]
+    scale: Literal["linear", "log"] = "linear"
+    multiple_of: Annotated[int, Field(ge=1)] = 1
+
+
+class HiddenSpec(Model):
+    """`count` workloads whose axis lengths the judge draws with a secret seed, anew for every evaluation."""
+
+    name: Label
+    count: Annotated[int, Field(ge=1, le=64)] = 1
+    axes: dict[Name, Draw | Annotated[int, Field(ge=0)]] = {}
+    init: dict[Name, Init] = {}
+    offset: dict[Name, Annotated[int, Field(ge=0, le=4096)]] = {}
+
+
+class Workloads(Model):
+    """`public` ones are timed and checked; `edge` and `hidden` ones are checked."""
+
+    public: tuple[WorkloadSpec, ...] = Field(min_length=1, strict=False)
+    edge: tuple[WorkloadSpec, ...] = Field(default=(), strict=False)
+    hidden: tuple[HiddenSpec, ...] = Field(default=(), strict=False)
+    screening: tuple[Label, ...] = Field(default=(), strict=False)
+
+
+class Tolerance(Model):
+    """How far an output may lie from the float64 oracle. Both bounds must hold.
+
+    `max_ulp` bounds every element, in units of the output dtype's spacing at the expected value, which is never taken smaller
+    than `floor` times the root mean square of the expected output; `norm` bounds ‖actual − expected‖₂ / ‖expected‖₂.
+    Not-a-number and infinities must match exactly.
+    """
+
+    max_ulp: Annotated[float, Field(gt=0)]
+    norm: Annotated[float, Field(gt=0)]
+    floor: Annotated[float, Field(ge=0)] = 0.0
+
+
+class Hardware(Model):
+    """Where the spec is judged."""
+
+    target: Literal["cpu", "sm_90a", "sm_100a"]
+    runner_labels: tuple[Label, ...] = Field(default=(), strict=False)
+
+
+class Baseline(Model):
+    """An existing implementation: `entry` is `file.py:function`, called with inputs, outputs and scalars by name, writing into the outputs."""
+
+    name: Label
+    entry: Entry
+    autotune: Literal["fresh", "none"] = "none"
+
+
+class Metric(Model):
+    """What is measured: the time of a call, aggregated over the public workloads; `cold_cache` means no operand is in a cache."""
+
+    objective: Literal["time"] = "time"
+    aggregate: Literal["geomean"] = "geomean"
+    cold_cache: bool = True
+
+
+class Roofline(Model):
+    """The fewest bytes that must move and the operations that must be done, as expressions over the axes."""
+
+    bytes: Expression
+    flops: Expression
+
+
+class Accept(Model):
+    """What a winner must reach: the lower end of its geomean interval above `min_speedup`, no workload's interval wholly under `min_workload_speedup`."""
+
+    min_speedup: Annotated[float, Field(gt=0)] = 1.02
+    min_workload_speedup: Annotated[float, Field(gt=0)] = 0.97
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    approval: Literal["required", "none"] = "required"
+
+
+class Policy(Model):
+    """What a candidate's sources may be and do."""
+
+    fast_math: bool = False
+    max_files: Annotated[int, Field(ge=1, le=64)] = 16
+    max_bytes: Annotated[int, Field(ge=1, le=4_000_000)] = 262_144
+    build_seconds: Annotated[int, Field(ge=1, le=600)] = 60
+    run_seconds: Annotated[int, Field(ge=1, le=600)] = 20
+
+
+class Budget(Model):
+    """Where a campaign stops: rounds, evaluations of either tier, minutes of the judging device, dollars for models."""
+
+    rounds: Annotated[int, Field(ge=1, le=1000)] = 3
+    candidates: Annotated[int, Field(ge=1, le=100_000)] = 60
+    device_minutes: Annotated[float, Field(gt=0)] = 30.0
+    usd: Annotated[float, Field(ge=0)] = 0.0
+
+
+class AgentSpec(Model):
+    """One lineage: which agent works on it, with which strategy, from which kernel (`kernel` or a folder under `seeds/`)."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    kind: Literal["search", "author"]
+    strategy: Literal["tpe", "local", "random"] = "tpe"
+    start: Annotated[str, Field(pattern=r"^(kernel|seeds/[a-z0-9][a-z0-9-]{0,62})$")] = "kernel"
+
+
+class Spec(Model):
+    """A kernel spec. See the module's text for where each word comes from; `independent` names axes along which outputs
+    depend only on the same slice of every input that has the axis, so that the oracle may work in slices and samples."""
+
+    schema_: Literal["kernel-spec/v1"] = Field(alias="schema")
+    id: SpecId
+    title: Annotated[str, Field(min_length=1, max_length=120)]
+    description: str = ""
+    axes: dict[Name, Axis] = Field(min_length=1)
+    scalars: dict[Name, Scalar] = {}
+    inputs: dict[Name, Input] = Field(min_length=1)
+    outputs: dict[Name, Output] = Field(min_length=1)
+    constraints: tuple[Expression, ...] = Field(default=(), strict=False)
+    reference: Entry
+    independent: tuple[Name, ...] = Field(default=(), strict=False)
+    workloads: Workloads
+    tolerance: dict[Name, Tolerance]
+    hardware: Hardware
+    baselines: tuple[Baseline, ...] = Field(min_length=1, strict=False)
+    metric: Metric = Metric()
+    roofline: Roofline
+    accept: Accept = Accept()
+    policy: Policy = Policy()
+    budget: Budget = Budget()
+    agents: tuple[AgentSpec, ...] = Field(default=(), strict=False)
