@@ -1,0 +1,33 @@
+"""What the person who runs the bot sets: where state is kept, and the model server that an `author` may use.
+
+Every field is an environment variable with the prefix `KERNEL_FACTORY_` (`KERNEL_FACTORY_MODEL_URL=http://localhost:8080/v1`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """All settings, each with a default that works offline.
+
+    `model_url` is the base URL of a server that speaks OpenAI's chat completions (with its `/v1`); without it, or without
+    `model_name`, every `author` lineage is off. `model_key` is the bearer token that the server wants, if any.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="KERNEL_FACTORY_", env_ignore_empty=True, protected_namespaces=())
+
+    state: Path | None = None
+    model_url: str | None = None
+    model_name: str | None = None
+    model_key: SecretStr | None = None
+    model_timeout_seconds: float = Field(default=120.0, gt=0)
+    model_max_tokens: int = Field(default=8192, ge=1)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a model server is configured."""
+        return self.model_url is not None and self.model_name is not None
