@@ -16,6 +16,7 @@ class Experiment(BaseModel):
     `id` is deterministic (`<campaign>/<round>/<agent>/<index>`), so that recording it twice changes nothing. `source` is the hash
     of the candidate's files without the chosen knob values: experiments with the same source, spec hash and device are comparable
     points of one search space. `speedup` is the geomean over the tier's workloads, None where nothing was timed.
+    `normalized` is `bot.evidence.novelty.normalized_hash` of the candidate, empty where it was not taken.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,3 +44,4 @@ class Experiment(BaseModel):
     workloads: dict[str, float]
     seconds: float
     created: str
+    normalized: str = ""

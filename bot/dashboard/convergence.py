@@ -1,0 +1,109 @@
+"""The convergence plot: how the best speed-up grew with the evaluations spent, one line a lineage, failures marked below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from bot.evidence.experiment import Experiment
+
+# Okabe and Ito's palette: told apart with every common kind of colour vision, and in grey by the line styles below.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_STYLES = ("-", "--", "-.", ":")
+_INK, _MUTED, _GRID, _FAILED = "#24292f", "#57606a", "#d8dee4", "#cf222e"
+
+
+def write_plot(experiments: Sequence[Experiment], path: Path, *, min_speedup: float | None = None, title: str = "") -> None:
+    """Write a campaign's convergence as a picture (PNG, or what the path's suffix says), 1,800 × 960 pixels.
+
+    Experiments count in the order in which they were made. `min_speedup` draws the bar that a winner must clear.
+    """
+    ordered = sorted(experiments, key=lambda experiment: (experiment.created, experiment.id))
+    figure = Figure(figsize=(9, 4.8), dpi=200, layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    places = {experiment.id: number for number, experiment in enumerate(ordered, start=1)}
+    for number, agent in enumerate(dict.fromkeys(experiment.agent for experiment in ordered)):
+        mine = [experiment for experiment in ordered if experiment.agent == agent]
+        _draw_lineage(axes, plain(agent), mine, places, number, len(ordered))
+    _draw_failures(axes, ordered, places)
+    _draw_bars(axes, min_speedup)
+    _dress(axes, len(ordered), plain(title))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+
+
+def plain(text: str) -> str:
+    """Text for a picture: `$` would begin a formula, and a line has an end."""
+    return " ".join(text.split())[:80].replace("\\", "").replace("$", r"\$")
+
+
+def _draw_lineage(axes: Axes, agent: str, mine: Sequence[Experiment], places: dict[str, int], number: int, last: int) -> None:
+    colour = _COLOURS[number % len(_COLOURS)]
+    timed = [(places[experiment.id], experiment.speedup, experiment.tier) for experiment in mine if experiment.speedup is not None]
+    for tier, marker, area in (("screening", "o", 16.0), ("full", "D", 46.0)):
+        xs = [place for place, _, its in timed if its == tier]
+        ys = [speedup for _, speedup, its in timed if its == tier]
+        edge, alpha = (_INK, 1.0) if tier == "full" else ("none", 0.45)
+        axes.scatter(xs, ys, s=area, marker=marker, color=colour, edgecolors=edge, alpha=alpha, linewidths=0.8, zorder=3)
+    best, steps = 0.0, []
+    for place, speedup, _ in timed:
+        best = max(best, speedup)
+        steps.append((place, best))
+    if steps:
+        steps.append((last, best))
+        style = _STYLES[number % len(_STYLES)]
+        axes.step(
+            *zip(*steps, strict=True),
+            where="post",
+            color=colour,
+            linestyle=style,
+            linewidth=1.8,
+            label=f"{agent}: best {best:.2f}×",
+            zorder=4,
+        )
+    else:
+        axes.plot([], [], color=colour, label=f"{agent}: nothing timed")
+
+
+def _draw_failures(axes: Axes, ordered: Sequence[Experiment], places: dict[str, int]) -> None:
+    failed = [places[experiment.id] for experiment in ordered if experiment.speedup is None]
+    if failed:
+        transform = axes.get_xaxis_transform()
+        axes.scatter(
+            failed, [0.025] * len(failed), marker="x", s=22, linewidths=1.1, color=_FAILED, transform=transform, label="failed", zorder=3
+        )
+
+
+def _draw_bars(axes: Axes, min_speedup: float | None) -> None:
+    axes.axhline(1.0, color=_MUTED, linewidth=0.9, zorder=2)
+    if min_speedup is not None:
+        axes.axhline(min_speedup, color=_MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=2, label=f"to be accepted: {min_speedup:.2f}×")
+
+
+def _dress(axes: Axes, evaluations: int, title: str) -> None:
+    if title:
+        axes.set_title(title, loc="left", color=_INK, fontsize=11, fontweight="bold")
+    axes.set_xlabel("evaluations", color=_INK)
+    axes.set_ylabel("speed-up over the baseline", color=_INK)
+    axes.set_xlim(0.5, max(evaluations, 2) + 0.5)
+    low, high = axes.get_ylim()
+    # Room below for the failures, so that no point lies on them.
+    axes.set_ylim(low - 0.09 * (high - low), high + 0.03 * (high - low))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
+    axes.grid(True, color=_GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=_MUTED, labelsize=9)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(_GRID)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9, labelcolor=_INK)
