@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
-from runner.spec.models import DType, Expression, Model, Name
+from runner.spec.models import SOURCE, DType, Expression, Model, Name
 
 KnobValue = int | str
-SourceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.(cpp|hpp|cu|cuh)$")]
+SourceName = Annotated[str, Field(pattern=SOURCE)]
 
 
 class Build(Model):
@@ -54,7 +54,27 @@ class F64(Model):
     f64: Expression
 
 
-Argument = Name | I32 | I64 | F32 | F64
+def _argument_kind(value: object) -> str | None:
+    """Which kind of argument a piece of YAML is meant to be; None is a fault with the message below."""
+    if isinstance(value, str):
+        return "tensor"
+    if isinstance(value, dict) and len(value) == 1:
+        return next((kind for kind in ("i32", "i64", "f32", "f64") if kind in value), None)
+    return type(value).__name__.lower() if isinstance(value, I32 | I64 | F32 | F64) else None
+
+
+Argument = Annotated[
+    Annotated[Name, Tag("tensor")]
+    | Annotated[I32, Tag("i32")]
+    | Annotated[I64, Tag("i64")]
+    | Annotated[F32, Tag("f32")]
+    | Annotated[F64, Tag("f64")],
+    Discriminator(
+        _argument_kind,
+        custom_error_type="argument_kind",
+        custom_error_message="an argument is a tensor's name, or one of {i32: …}, {i64: …}, {f32: …}, {f64: …}",
+    ),
+]
 
 
 class Launch(Model):
@@ -72,7 +92,7 @@ class Manifest(Model):
 
     sources: tuple[SourceName, ...] = Field(min_length=1, max_length=16, strict=False)
     build: Build = Build()
-    knobs: dict[Name, tuple[KnobValue, ...]] = Field(default={}, strict=False)
-    table: tuple[dict[Name, KnobValue], ...] = Field(default=(), strict=False)
+    knobs: dict[Name, Annotated[tuple[KnobValue, ...], Field(min_length=1, max_length=256, strict=False)]] = {}
+    table: tuple[dict[Name, KnobValue], ...] = Field(default=(), max_length=64, strict=False)
     scratch: dict[Name, Scratch] = {}
     launches: tuple[Launch, ...] = Field(min_length=1, max_length=16, strict=False)

@@ -140,8 +140,8 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # PyYAML's stubs leave the parser untyped
         self._refuse(event)
         if isinstance(event, AliasEvent):
-            self.get_event()  # type: ignore[no-untyped-call]  # as above
-            return ScalarNode("", "", event.start_mark, event.end_mark, style=None)
+            alias: Any = self.get_event()  # type: ignore[no-untyped-call]  # as above
+            return ScalarNode("", "", alias.start_mark, alias.end_mark, style=None)
         self.depth += 1
         self.count += 1
         if self.depth > MAX_DEPTH:

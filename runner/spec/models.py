@@ -10,10 +10,28 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")]
-SpecId = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$")]
-Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$")]
-Entry = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\.py:[A-Za-z_][A-Za-z0-9_]*$")]
+# Each pattern of the vocabulary, with the words in which a fault says what is allowed.
+NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+SPEC_ID = r"^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$"
+LABEL = r"^[A-Za-z0-9][A-Za-z0-9._ -]{0,63}$"
+ENTRY = r"^[A-Za-z_][A-Za-z0-9_]*\.py:[A-Za-z_][A-Za-z0-9_]*$"
+AGENT = r"^[a-z][a-z0-9-]{0,31}$"
+START = r"^(kernel|seeds/[a-z0-9][a-z0-9-]{0,62})$"
+SOURCE = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}\.(cpp|hpp|cu|cuh)$"
+PATTERNS = {
+    NAME: "a letter or _, then up to 63 letters, digits or _",
+    SPEC_ID: "up to 64 lower-case letters, digits and dashes, a dash neither first nor last",
+    LABEL: "a letter or digit, then up to 63 letters, digits, dots, underscores, spaces or dashes",
+    ENTRY: "`file.py:function`, where the file is in the spec's folder",
+    AGENT: "a lower-case letter, then up to 31 lower-case letters, digits or dashes",
+    START: "`kernel`, or `seeds/` and a name of lower-case letters, digits and dashes",
+    SOURCE: "a file name without folders that ends in .cpp, .hpp, .cu or .cuh",
+}
+
+Name = Annotated[str, Field(pattern=NAME)]
+SpecId = Annotated[str, Field(pattern=SPEC_ID)]
+Label = Annotated[str, Field(pattern=LABEL)]
+Entry = Annotated[str, Field(pattern=ENTRY)]
 Expression = Annotated[str, Field(min_length=1, max_length=400)]
 DType = Literal["float32", "float64", "float16", "bfloat16", "int32", "int64"]
 
@@ -21,7 +39,7 @@ DType = Literal["float32", "float64", "float16", "bfloat16", "int32", "int64"]
 class Model(BaseModel):
     """The base of every model that a person writes: unknown keys are faults, values do not change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ConstAxis(Model):
@@ -166,7 +184,10 @@ class Hardware(Model):
 
 
 class Baseline(Model):
-    """An existing implementation: `entry` is `file.py:function`, called with inputs, outputs and scalars by name, writing into the outputs."""
+    """An existing implementation: `entry` is `file.py:function`, called with inputs, outputs and scalars by name, writing into the outputs.
+
+    With `autotune: fresh` the judge compiles the function anew for each workload's shapes.
+    """
 
     name: Label
     entry: Entry
@@ -189,7 +210,8 @@ class Roofline(Model):
 
 
 class Accept(Model):
-    """What a winner must reach: the lower end of its geomean interval above `min_speedup`, no workload's interval wholly under `min_workload_speedup`."""
+    """What a winner must reach: the lower end of its geomean interval above `min_speedup`, and no workload whose interval lies
+    wholly under `min_workload_speedup`."""
 
     min_speedup: Annotated[float, Field(gt=0)] = 1.02
     min_workload_speedup: Annotated[float, Field(gt=0)] = 0.97
@@ -219,10 +241,10 @@ class Budget(Model):
 class AgentSpec(Model):
     """One lineage: which agent works on it, with which strategy, from which kernel (`kernel` or a folder under `seeds/`)."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+    name: Annotated[str, Field(pattern=AGENT)]
     kind: Literal["search", "author"]
     strategy: Literal["tpe", "local", "random"] = "tpe"
-    start: Annotated[str, Field(pattern=r"^(kernel|seeds/[a-z0-9][a-z0-9-]{0,62})$")] = "kernel"
+    start: Annotated[str, Field(pattern=START)] = "kernel"
 
 
 class Spec(Model):
