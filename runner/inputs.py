@@ -1,0 +1,183 @@
+"""Fills a workload's inputs: the full generator for correctness, and a secret pool that makes fresh values at the speed of a copy for timing.
+
+Every number follows from the evaluation's seed, which no worker ever sees, so that a failure can be shown again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Mapping
+
+import torch
+
+from runner.errors import FactoryError
+from runner.spec.models import Init
+from runner.spec.workload import TensorLayout, Workload
+
+POOL_ELEMENTS = (1 << 22) + 4099
+"""Elements in a pool: it fits in a last-level cache, so that refilling a slot costs little more than writing it."""
+
+DTYPES: Mapping[str, torch.dtype] = {
+    "float32": torch.float32,
+    "float64": torch.float64,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+}
+
+
+def derive(seed: int, *words: str | int) -> int:
+    """A 63-bit seed that follows from `seed` and the words, and tells nothing about either."""
+    text = "\0".join(str(word) for word in (seed, *words))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def draw_inputs(workload: Workload, seed: int) -> dict[str, torch.Tensor]:
+    """All inputs of a workload, each element drawn on its own: CPU, contiguous, the layout's shape and dtype."""
+    return {
+        name: draw_tensor(layout, workload.init[name], torch.Generator().manual_seed(derive(seed, name)))
+        for name, layout in workload.inputs.items()
+    }
+
+
+def draw_tensor(layout: TensorLayout, init: Init, generator: torch.Generator) -> torch.Tensor:
+    """One tensor by the full generator. Raises `FactoryError` where an init has no meaning for the dtype."""
+    dtype = DTYPES[layout.dtype]
+    if not dtype.is_floating_point:
+        return _draw_integers(layout, init, dtype, generator)
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    values = torch.empty(layout.shape, dtype=wide)
+    if init.kind == "normal":
+        values.normal_(init.mean, init.std, generator=generator)
+    elif init.kind == "uniform":
+        values.uniform_(init.low, init.high, generator=generator)
+    else:
+        values.fill_(init.value)
+    if init.row_scale is not None and values.ndim:
+        values.mul_(_row_factors(layout, init.row_scale, generator, wide))
+    _plant(values, init, dtype, generator)
+    return values.to(dtype)
+
+
+def change_part(inputs: Mapping[str, torch.Tensor], seed: int) -> dict[str, torch.Tensor]:
+    """The same inputs but for one element of each tensor, moved to another finite value: whoever knows data by a fingerprint is wrong now."""
+    chooser = random.Random(seed)
+    changed = {}
+    for name, tensor in inputs.items():
+        copy = tensor.clone()
+        if copy.numel():
+            flat = copy.view(-1)
+            place = chooser.randrange(flat.numel())
+            old = float(flat[place])
+            scale = max(abs(old), 1e-30) if math.isfinite(old) else 1.0
+            flat[place] = old + 1 if not copy.is_floating_point() else (-scale if old > 0 else scale) * chooser.uniform(0.4, 0.9)
+        changed[name] = copy
+    return changed
+
+
+class Pool:
+    """Private random numbers from which fresh inputs are made by a secret unaligned offset, a sign and a small factor.
+
+    Tensors longer than a part of the pool are made of several pieces. Values follow the init: its kind, mean, deviation
+    (within 3 %), range and row scales. The same seed gives the same values again, so nothing need be kept for verification.
+    """
+
+    def __init__(self, seed: int, elements: int = POOL_ELEMENTS) -> None:
+        self._seed = seed
+        self._elements = elements
+        self._numbers: dict[tuple[str, torch.dtype], torch.Tensor] = {}
+        self._scratch: dict[tuple[str, str, tuple[int, ...]], torch.Tensor] = {}
+
+    def fresh(self, workload: Workload, seed: int) -> dict[str, torch.Tensor]:
+        """Inputs for one slot. The tensors are reused: they are valid until the next call for the same workload."""
+        return {name: self._tensor(layout, workload.init[name], derive(seed, name)) for name, layout in workload.inputs.items()}
+
+    def _tensor(self, layout: TensorLayout, init: Init, seed: int) -> torch.Tensor:
+        dtype = DTYPES[layout.dtype]
+        if not dtype.is_floating_point or init.kind == "constant":
+            return draw_tensor(layout, init, torch.Generator().manual_seed(seed))
+        key = (layout.name, layout.dtype, layout.shape)
+        wide = torch.float64 if dtype is torch.float64 else torch.float32
+        values = self._scratch.get(key)
+        if values is None:
+            values = self._scratch[key] = torch.empty(layout.shape, dtype=wide)
+        chooser = random.Random(seed)
+        rows = layout.shape[0] if layout.shape else 1
+        width = layout.numel // rows if rows else 0
+        longest = self._elements // 4
+        if init.row_scale is not None and 0 < width <= longest and init.kind == "normal" and init.mean == 0:
+            # The row factor takes the place of the piece's factor: still one pass over the memory.
+            factors = _row_factors(layout, init.row_scale, torch.Generator().manual_seed(seed), wide).view(rows, 1) * init.std
+            table, step = values.view(rows, width), longest // width
+            for first in range(0, rows, step):
+                part = table[first : first + step]
+                torch.mul(self._piece(init, wide, part.numel(), chooser).view_as(part), factors[first : first + step], out=part)
+        else:
+            flat = values.view(-1)
+            for first in range(0, layout.numel, longest):
+                self._fill(flat[first : first + longest], init, wide, chooser)
+            if init.row_scale is not None and values.ndim:
+                values.mul_(_row_factors(layout, init.row_scale, torch.Generator().manual_seed(seed), wide))
+        if init.special:
+            _plant(values, init, dtype, torch.Generator().manual_seed(derive(seed, "special")))
+        return values if dtype is wide else values.to(dtype)
+
+    def _fill(self, part: torch.Tensor, init: Init, wide: torch.dtype, chooser: random.Random) -> None:
+        piece = self._piece(init, wide, part.numel(), chooser)
+        sign = chooser.choice((-1.0, 1.0))
+        if init.kind == "normal":
+            torch.mul(piece, sign * init.std * chooser.uniform(0.97, 1.03), out=part)
+            if init.mean:
+                part.add_(init.mean)
+        else:
+            torch.mul(piece, sign * (init.high - init.low), out=part)
+            part.add_(init.low if sign > 0 else init.high)
+
+    def _piece(self, init: Init, wide: torch.dtype, count: int, chooser: random.Random) -> torch.Tensor:
+        numbers = self._numbers.get((init.kind, wide))
+        if numbers is None:
+            generator = torch.Generator().manual_seed(derive(self._seed, init.kind, str(wide)))
+            numbers = torch.empty(self._elements, dtype=wide)
+            if init.kind == "normal":
+                numbers.normal_(generator=generator)
+            else:
+                numbers.uniform_(generator=generator).clamp_(2.0**-24, 1 - 2.0**-24)
+            self._numbers[init.kind, wide] = numbers
+        first = chooser.randrange(self._elements - count + 1)
+        return numbers[first : first + count]
+
+
+def _row_factors(layout: TensorLayout, scale: tuple[float, float], generator: torch.Generator, wide: torch.dtype) -> torch.Tensor:
+    low, high = math.log(scale[0]), math.log(scale[1])
+    factors = torch.empty(layout.shape[0], dtype=torch.float64).uniform_(low, max(high, low + 1e-12), generator=generator).exp()
+    return factors.to(wide).view(-1, *([1] * (len(layout.shape) - 1)))
+
+
+def _plant(values: torch.Tensor, init: Init, dtype: torch.dtype, generator: torch.Generator) -> None:
+    """Set `count` random elements to each special value, in place."""
+    if not values.numel():
+        return
+    info = torch.finfo(dtype)
+    flat = values.view(-1)
+    for special in init.special:
+        count = min(special.count, flat.numel())
+        places = torch.randperm(flat.numel(), generator=generator)[:count]
+        if special.value == "denormal":
+            parts = torch.rand(count, generator=generator, dtype=torch.float64) * 0.9 + 0.05
+            flat[places] = (parts * info.smallest_normal).to(values.dtype)
+        else:
+            value = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan, "zero": 0.0, "max": info.max}[special.value]
+            flat[places] = value
+
+
+def _draw_integers(layout: TensorLayout, init: Init, dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    if init.special or init.row_scale is not None:
+        raise FactoryError(f"input {layout.name}: special values and row scales are for floating-point inputs, this one is {layout.dtype}")
+    if init.kind == "uniform":
+        return torch.randint(math.ceil(init.low), max(math.ceil(init.high), math.ceil(init.low) + 1), layout.shape, generator=generator, dtype=dtype)
+    if init.kind == "normal":
+        return torch.empty(layout.shape, dtype=torch.float64).normal_(init.mean, init.std, generator=generator).round_().to(dtype)
+    return torch.full(layout.shape, int(init.value), dtype=dtype)

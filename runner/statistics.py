@@ -1,0 +1,142 @@
+"""From block times to a speed-up with an honest interval: paired log-ratios, a bootstrap over processes and then blocks, an A/A bound.
+
+The unit is the quad: four neighbouring blocks in the order ABBA or BAAB, whose log-ratio is free of linear drift. Quads of one process
+share its luck (where its memory lies, which core it got), so processes are drawn first and quads within them. Calls within a block
+are never treated as samples. With few processes the bare bootstrap is too narrow; `_widen` says how that is mended, and
+`tests/runner/test_statistics.py` measures the false-positive rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+AA_BOUND = 0.005
+"""How far the baseline may lie from itself before a row counts as noisy."""
+REPLICATES = 4000
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Block times of one workload in seconds a call. `order[p]` is process p's pattern, such as `ABBABAAB` (A is the candidate)."""
+
+    candidate: tuple[tuple[float, ...], ...]
+    baseline: tuple[tuple[float, ...], ...]
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`speedup` is baseline over candidate; `interval` holds it at the asked confidence; `aa` is the baseline over itself."""
+
+    speedup: float
+    interval: tuple[float, float]
+    aa: float
+    noisy: bool
+
+
+@dataclass(frozen=True)
+class _Resampled:
+    """The mean log-ratio of a workload, its bootstrap replicates, and its variance's two parts with their degrees of freedom."""
+
+    center: float
+    replicates: Array
+    parts: tuple[tuple[float, int], ...]
+
+
+def quads(blocks: Blocks) -> tuple[Array, Array]:
+    """Log-ratios (processes × quads): baseline over candidate, and baseline over baseline with the sign turned every second quad."""
+    ratios, same = [], []
+    for candidate, baseline, order in zip(blocks.candidate, blocks.baseline, blocks.order, strict=True):
+        times = {"A": iter(candidate), "B": iter(baseline)}
+        sequence = [(side, math.log(next(times[side]))) for side in order]
+        if len(order) % 4 or order.count("A") != len(candidate) or order.count("B") != len(baseline):
+            raise ValueError(f"the pattern {order} does not fit {len(candidate)} and {len(baseline)} blocks")
+        row, twins = [], []
+        for first in range(0, len(sequence), 4):
+            quad = sequence[first : first + 4]
+            mine = [time for side, time in quad if side == "A"]
+            other = [time for side, time in quad if side == "B"]
+            if len(mine) != 2:
+                raise ValueError(f"the pattern {order} is not made of balanced quads")
+            row.append((sum(other) - sum(mine)) / 2)
+            # Which of the two came first alternates, so that a drift falls out of the mean.
+            twins.append((other[0] - other[1]) * (1 if (first // 4) % 2 == 0 else -1))
+        ratios.append(row)
+        same.append(twins)
+    return np.array(ratios, dtype=np.float64), np.array(same, dtype=np.float64)
+
+
+def estimate(blocks: Blocks, confidence: float, seed: int) -> Estimate:
+    """The speed-up on one workload."""
+    ratios, twins = quads(blocks)
+    sample = _resample(ratios, np.random.default_rng(seed))
+    return _estimate([sample], float(twins.mean()), confidence)
+
+
+def geomean(workloads: Sequence[Blocks], confidence: float, seed: int) -> Estimate:
+    """The geometric mean over workloads. Each is resampled on its own (their processes are different ones) and the replicates are joined."""
+    generator = np.random.default_rng(seed)
+    pairs = [quads(blocks) for blocks in workloads]
+    twins = float(np.mean([twin.mean() for _, twin in pairs]))
+    return _estimate([_resample(ratios, generator) for ratios, _ in pairs], twins, confidence)
+
+
+def median_seconds(times: Sequence[Sequence[float]]) -> float:
+    """The median block of all processes."""
+    return float(np.median(np.concatenate([np.asarray(process, dtype=np.float64) for process in times])))
+
+
+def _estimate(samples: Sequence[_Resampled], twins: float, confidence: float) -> Estimate:
+    center = float(np.mean([sample.center for sample in samples]))
+    replicates = np.mean([sample.replicates for sample in samples], axis=0)
+    tail = (1 - confidence) / 2
+    low, high = (float(value) for value in np.quantile(replicates, [tail, 1 - tail]))
+    factor = _widen(samples, confidence)
+    low, high = center - (center - low) * factor, center + (high - center) * factor
+    aa = math.exp(twins)
+    noisy = abs(aa - 1) > AA_BOUND
+    if noisy:
+        # The run cannot tell the baseline from itself any better than this, so nor can it tell the candidate from the baseline.
+        low, high = low - abs(twins), high + abs(twins)
+    return Estimate(math.exp(center), (math.exp(min(low, center)), math.exp(max(high, center))), aa, noisy)
+
+
+def _resample(ratios: Array, generator: np.random.Generator) -> _Resampled:
+    """Draw processes, then quads within each. The processes' means are spread by √(P/(P−1)) about their centre, since a resample of P
+    values has only (P−1)/P of their variance."""
+    processes, count = ratios.shape
+    means = ratios.mean(axis=1)
+    center = float(means.mean())
+    inner = ratios - means[:, None]
+    chosen = generator.integers(processes, size=(REPLICATES, processes))
+    spread = math.sqrt(processes / (processes - 1)) if processes > 1 else 0.0
+    replicates = center + spread * (means[chosen] - center).mean(axis=1)
+    parts = [(float(means.var(ddof=1)) / processes, processes - 1)] if processes > 1 else []
+    if count > 1:
+        picked = generator.integers(count, size=(REPLICATES, processes, count))
+        # A single process has no spread between processes to stand for; then the quads alone must carry all of it.
+        inflate = 1.0 if processes > 1 else math.sqrt(count / (count - 1))
+        replicates = replicates + inflate * inner[chosen[:, :, None], picked].mean(axis=(1, 2))
+        within = float(inner.var(axis=1).mean()) * inflate**2 / (processes * count)
+        parts.append((within, processes * (count - 1)))
+    return _Resampled(center, replicates, tuple(parts))
+
+
+def _widen(samples: Sequence[_Resampled], confidence: float) -> float:
+    """The factor by which percentiles are spread because variances come from few values: Student's t over the normal quantile, with
+    Satterthwaite's degrees of freedom of all variances that went in."""
+    parts = [part for sample in samples for part in sample.parts]
+    total = sum(variance for variance, _ in parts)
+    if total == 0:
+        return 1.0
+    freedom = max(1.0, total**2 / sum(variance**2 / degrees for variance, degrees in parts))
+    quantile = (1 + confidence) / 2
+    return float(stats.t.ppf(quantile, freedom) / stats.norm.ppf(quantile))
