@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from runner.errors import FactoryError
+from runner.spec import expressions
 from runner.spec.models import SOURCE, DType, Expression, Model, Name
 
 KnobValue = int | str
@@ -18,7 +22,7 @@ class Build(Model):
     std: Literal["c++17", "c++20"] = "c++20"
     arch: Expression | None = None
     fast_math: bool = False
-    defines: dict[Name, int | Expression] = {}
+    defines: dict[Name, int | Expression] = Field(default={})
 
 
 class Scratch(Model):
@@ -92,7 +96,38 @@ class Manifest(Model):
 
     sources: tuple[SourceName, ...] = Field(min_length=1, max_length=16, strict=False)
     build: Build = Build()
-    knobs: dict[Name, Annotated[tuple[KnobValue, ...], Field(min_length=1, max_length=256, strict=False)]] = {}
+    knobs: dict[Name, Annotated[tuple[KnobValue, ...], Field(min_length=1, max_length=256, strict=False)]] = Field(default={})
     table: tuple[dict[Name, KnobValue], ...] = Field(default=(), max_length=64, strict=False)
-    scratch: dict[Name, Scratch] = {}
+    scratch: dict[Name, Scratch] = Field(default={})
     launches: tuple[Launch, ...] = Field(min_length=1, max_length=16, strict=False)
+
+
+def choose_row(manifest: Manifest, axes: Mapping[str, int], scalars: Mapping[str, float | int] | None = None) -> int:
+    """The index of the first table row whose `when` holds on these axis lengths (and scalars, where a row uses them).
+
+    A manifest without knobs and table has one implicit row, 0. Raises `FactoryError` where no row holds.
+    """
+    if not manifest.table and not manifest.knobs:
+        return 0
+    for index, row in enumerate(manifest.table):
+        holds = expressions.evaluate(str(row.get("when", "true")), {**axes, **(scalars or {})})
+        if not isinstance(holds, bool):
+            raise FactoryError(f"`when` of table row {index + 1} gives {holds}; a comparison, true or false, is expected")
+        if holds:
+            return index
+    sizes = ", ".join(f"{name} = {length}" for name, length in axes.items())
+    raise FactoryError(f'no row of the table holds for {sizes}; end the table with a row `when: "true"`')
+
+
+def row_knobs(manifest: Manifest, index: int) -> dict[str, KnobValue]:
+    """The knob values that a table row chooses. The implicit row of a manifest without a table chooses nothing."""
+    if not manifest.table and not manifest.knobs and index == 0:
+        return {}
+    if index >= len(manifest.table):
+        raise FactoryError(f"the table has no row {index + 1}; it has {len(manifest.table)}")
+    return {name: value for name, value in manifest.table[index].items() if name != "when"}
+
+
+def space_size(manifest: Manifest) -> int:
+    """The number of points of the knob space: 1 without knobs."""
+    return math.prod(len(values) for values in manifest.knobs.values())

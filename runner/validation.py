@@ -147,6 +147,10 @@ def _value_message(group: Sequence[_Problem], source: Source) -> str:
     return f"is not allowed: {details['msg']}"
 
 
+def _limit(context: Mapping[str, Any]) -> str:
+    return f"at least {context['min_length']}" if "min_length" in context else f"at most {context['max_length']}"
+
+
 def _quoted(listing: str) -> str:
     """pydantic's `'a', 'b'` with our quotes."""
     return ", ".join(f"`{item.strip()[1:-1]}`" for item in listing.split(","))

@@ -6,6 +6,7 @@ documents: nothing in it can refer to itself or grow. Size, depth and the number
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ MAX_DIGITS = 30
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 _SPECIAL_FLOAT = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -223,32 +225,37 @@ class _Walk:
         return value
 
     def _scalar(self, node: ScalarNode) -> Any:
-        text: str = node.value
         if node.style is not None:
-            return text
-        if text in _CONSTANTS:
-            return _CONSTANTS[text]
-        digits = len(text) > MAX_DIGITS
-        if _INT.fullmatch(text):
-            if digits:
-                self._refuse(node, f"a number has at most {MAX_DIGITS} characters")
-                return 0
-            return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-        if re.fullmatch(r"[-+]?0[0-9]+", text):
-            self._refuse(node, f"`{text[:MAX_DIGITS]}` could be octal or decimal; write it without leading zeros, or as 0o…, or in quotes")
-            return 0
-        if _FLOAT.fullmatch(text):
-            value = float(text)
-            if digits or abs(value) == float("inf"):
-                self._refuse(node, f"the number is too large or too long; at most {MAX_DIGITS} characters and 1.7e308")
-                return 0.0
-            return value
-        if _SPECIAL_FLOAT.fullmatch(text):
-            return float(text.replace(".", ""))
-        return text
+            return node.value
+        try:
+            return plain_value(node.value)
+        except ValueError as error:
+            self._refuse(node, str(error))
+            return None
 
     def _refuse(self, node: Node, message: str) -> None:
         self.faults.append(Fault(self.file, *_place(node), message))
+
+
+def plain_value(text: str) -> Any:
+    """What text without quotes means. Raises `ValueError`, with a message for people, where that would surprise."""
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INT.fullmatch(text) or _FLOAT.fullmatch(text):
+        if len(text) > MAX_DIGITS:
+            raise ValueError(f"a number has at most {MAX_DIGITS} characters")
+        if text[:2] in ("0o", "0x"):
+            return int(text, 0)
+        if _LEADING_ZERO.fullmatch(text):
+            raise ValueError(f"`{text}` could be octal or decimal; write it without leading zeros, or as 0o…, or in quotes")
+        if _INT.fullmatch(text):
+            return int(text)
+        if math.isinf(float(text)):
+            raise ValueError(f"the number `{text}` is too large; at most 1.7e308 is allowed")
+        return float(text)
+    if _SPECIAL_FLOAT.fullmatch(text):
+        return float(text.replace(".", ""))
+    return text
 
 
 def _place(node: Node) -> Place:
