@@ -17,6 +17,7 @@ class Experiment(BaseModel):
     of the candidate's files without the chosen knob values: experiments with the same source, spec hash and device are comparable
     points of one search space. `speedup` is the geomean over the tier's workloads, None where nothing was timed.
     `normalized` is `bot.evidence.novelty.normalized_hash` of the candidate, empty where it was not taken.
+    `against` says over what the speed-up is: experiments over the champion are part of a confirmation, and no evidence for a search.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -45,3 +46,4 @@ class Experiment(BaseModel):
     seconds: float
     created: str
     normalized: str = ""
+    against: Literal["baseline", "champion"] = "baseline"
