@@ -39,11 +39,12 @@ def rms(expected: torch.Tensor) -> float:
     if not expected.is_floating_point() or not expected.numel():
         return 0.0
     total, count = 0.0, 0
-    for chunk in expected.reshape(-1).split(CHUNK):
-        square = chunk.square()
+    flat = expected.reshape(-1)
+    for first in range(0, flat.numel(), CHUNK):
+        square = flat[first : first + CHUNK].square()
         part = float(square.sum())
         if math.isfinite(part):
-            total, count = total + part, count + chunk.numel()
+            total, count = total + part, count + square.numel()
         else:
             finite = square[torch.isfinite(square)]
             total, count = total + float(finite.sum()), count + finite.numel()
@@ -64,8 +65,9 @@ def compare(output: str, actual: torch.Tensor, expected: torch.Tensor, tolerance
     tally = _Tally()
     info = torch.finfo(actual.dtype)
     floor = tolerance.floor * scale
-    for first in range(0, expected.numel(), CHUNK):
-        _chunk(tally, first, actual.view(-1)[first : first + CHUNK], expected.view(-1)[first : first + CHUNK], tolerance.max_ulp, floor, info)
+    had, right = actual.reshape(-1), expected.reshape(-1)
+    for first in range(0, right.numel(), CHUNK):
+        _chunk(tally, first, had[first : first + CHUNK], right[first : first + CHUNK], tolerance.max_ulp, floor, info)
     norm = tally.norm(float(info.smallest_normal))
     if tally.first is not None:
         return Comparison(tally.max_ulp, norm, _describe(output, actual, expected, tally, tolerance))
@@ -109,7 +111,8 @@ def _chunk(
         tally.size += float(expected[finite].square().sum())
         tally.compared += int(finite.sum())
     # The spacing at a value is its power of two times the dtype's epsilon, and at least the smallest denormal.
-    power = expected.abs().clamp_(min=max(floor, float(info.smallest_normal))).view(torch.int64).bitwise_and_(EXPONENT_MASK).view(torch.float64)
+    magnitude = expected.abs().clamp_(min=max(floor, float(info.smallest_normal)))
+    power = magnitude.view(torch.int64).bitwise_and_(EXPONENT_MASK).view(torch.float64)
     ulp = difference.div_(power.mul_(info.eps))
     wrong = ~(ulp <= max_ulp)
     if special is not None:

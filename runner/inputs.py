@@ -1,4 +1,4 @@
-"""Fills a workload's inputs: the full generator for correctness, and a secret pool that makes fresh values at the speed of a copy for timing.
+"""Fills a workload's inputs: the full generator for correctness, and for timing a secret pool that makes fresh values as fast as a copy.
 
 Every number follows from the evaluation's seed, which no worker ever sees, so that a failure can be shown again.
 """
@@ -63,7 +63,7 @@ def draw_tensor(layout: TensorLayout, init: Init, generator: torch.Generator) ->
 
 
 def change_part(inputs: Mapping[str, torch.Tensor], seed: int) -> dict[str, torch.Tensor]:
-    """The same inputs but for one element of each tensor, moved to another finite value: whoever knows data by a fingerprint is wrong now."""
+    """The same inputs but for one element of each tensor, moved to another finite value, against answers kept by a fingerprint."""
     chooser = random.Random(seed)
     changed = {}
     for name, tensor in inputs.items():
@@ -177,7 +177,8 @@ def _draw_integers(layout: TensorLayout, init: Init, dtype: torch.dtype, generat
     if init.special or init.row_scale is not None:
         raise FactoryError(f"input {layout.name}: special values and row scales are for floating-point inputs, this one is {layout.dtype}")
     if init.kind == "uniform":
-        return torch.randint(math.ceil(init.low), max(math.ceil(init.high), math.ceil(init.low) + 1), layout.shape, generator=generator, dtype=dtype)
+        low, high = math.ceil(init.low), math.ceil(init.high)
+        return torch.randint(low, max(high, low + 1), layout.shape, generator=generator, dtype=dtype)
     if init.kind == "normal":
         return torch.empty(layout.shape, dtype=torch.float64).normal_(init.mean, init.std, generator=generator).round_().to(dtype)
     return torch.full(layout.shape, int(init.value), dtype=dtype)

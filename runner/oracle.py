@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from runner.errors import FactoryError
+from runner.inputs import DTYPES
 from runner.spec.expressions import names
 from runner.spec.load import LoadedSpec
 from runner.spec.workload import Workload
@@ -49,7 +50,7 @@ def load_entry(folder: Path, entry: str) -> Callable[..., Any]:
     module.__file__ = str(path)
     try:
         exec(compile(path.read_bytes(), str(path), "exec"), module.__dict__)
-    except Exception as error:  # noqa: BLE001 - a spec's module may raise anything while it is imported
+    except Exception as error:  # a module may raise anything while it is imported
         raise FactoryError(f"{path}: cannot be imported: {type(error).__name__}: {error}") from error
     function = getattr(module, name, None)
     if not callable(function):
@@ -65,10 +66,14 @@ class Oracle:
         self._function = load_entry(loaded.folder, loaded.spec.reference)
         self._axis = _sliceable(loaded)
 
+    def length(self, workload: Workload) -> int:
+        """How many slices the workload has along the independent axis; 0 when the spec names none that can be sliced."""
+        return workload.axes[self._axis] if self._axis is not None else 0
+
     def expected(self, workload: Workload, inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Every element of every output: float64 (integer outputs keep their dtype), the layout's shape."""
         largest = max(layout.numel for layout in (*workload.inputs.values(), *workload.outputs.values()))
-        length = workload.axes[self._axis] if self._axis is not None else 0
+        length = self.length(workload)
         if self._axis is None or largest <= SLICE_ELEMENTS or length < 2:
             return self._call(workload, inputs, None)
         step = max(1, length * SLICE_ELEMENTS // largest)
@@ -83,16 +88,13 @@ class Oracle:
 
     def sample(self, workload: Workload, inputs: Mapping[str, torch.Tensor], count: int, seed: int) -> Sample | None:
         """The right outputs on `count` random indices of the independent axis; None when the spec names none that can be sliced."""
-        if self._axis is None:
-            return None
-        length = workload.axes[self._axis]
+        length = self.length(workload)
         if length == 0:
             return None
         generator = torch.Generator().manual_seed(seed)
-        if count >= length:
-            indices = torch.arange(length)
-        else:
-            indices = torch.randint(length, (count,), generator=generator).unique()
+        indices = torch.arange(length)
+        if count < length:
+            indices = torch.randperm(length, generator=generator)[:count]
         axis = {name: at for name in workload.outputs if (at := self._dimension(name, output=True)) is not None}
         return Sample(indices, axis, self._call(workload, self._cut(workload, inputs, indices), len(indices)))
 
@@ -116,15 +118,15 @@ class Oracle:
     def _call(self, workload: Workload, inputs: Mapping[str, torch.Tensor], length: int | None) -> dict[str, torch.Tensor]:
         """Run the reference on (a slice of) the inputs. `length` is the slice's length along the independent axis."""
         spec = self._loaded.spec
-        arguments: dict[str, Any] = {name: None for name in spec.inputs}
+        arguments: dict[str, Any] = dict.fromkeys(spec.inputs)
         arguments |= {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in inputs.items()}
-        arguments |= dict(workload.scalars)
+        arguments |= {name: _rounded(value, spec.scalars[name].dtype) for name, value in workload.scalars.items()}
         before = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
             with torch.no_grad():
                 answer = self._function(**arguments)
-        except Exception as error:  # noqa: BLE001 - a spec's reference may raise anything
+        except Exception as error:  # a reference may raise anything
             raise FactoryError(f"{spec.reference} failed on workload {workload.name}: {type(error).__name__}: {error}") from error
         finally:
             torch.set_default_dtype(before)
@@ -134,9 +136,10 @@ class Oracle:
         order = list(workload.outputs)
         if isinstance(answer, torch.Tensor):
             answer = (answer,)
-        named = dict(answer) if isinstance(answer, Mapping) else dict(zip(order, answer, strict=False)) if isinstance(answer, tuple | list) else {}
+        if isinstance(answer, tuple | list) and len(answer) == len(order):
+            answer = dict(zip(order, answer, strict=True))
         where = self._loaded.spec.reference
-        if set(named) != set(order) or (not isinstance(answer, Mapping) and len(answer) != len(order)):
+        if not isinstance(answer, Mapping) or set(answer) != set(order):
             raise FactoryError(f"{where} must return the outputs {', '.join(order)}: a tensor, a tuple in this order, or a mapping by name")
         right = {}
         for name, layout in workload.outputs.items():
@@ -144,12 +147,17 @@ class Oracle:
             at = self._dimension(name, output=True)
             if length is not None and at is not None:
                 shape[at] = length
-            tensor = named[name]
+            tensor = answer[name]
             if not isinstance(tensor, torch.Tensor) or list(tensor.shape) != shape:
                 had = list(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
                 raise FactoryError(f"{where} returned {had} for {name} on workload {workload.name}; its shape is {shape}")
             right[name] = tensor.to(_wide(layout.dtype)).contiguous()
         return right
+
+
+def _rounded(value: float, dtype: str) -> float | int:
+    """A scalar as the kernel sees it: a float32 one is what remains of the written number in float32."""
+    return torch.tensor(value, dtype=DTYPES[dtype]).item()
 
 
 def _wide(dtype: str) -> torch.dtype:
@@ -159,7 +167,7 @@ def _wide(dtype: str) -> torch.dtype:
 def _sliceable(loaded: LoadedSpec) -> str | None:
     """The first independent axis that is a dimension of every output and hides in no input's or output's expression."""
     spec = loaded.spec
-    shapes = [tensor.shape for tensor in (*spec.inputs.values(), *spec.outputs.values())]
+    shapes = [tensor.shape for tensor in spec.inputs.values()] + [tensor.shape for tensor in spec.outputs.values()]
     for axis in spec.independent:
         hidden = any(isinstance(length, str) and length != axis and axis in names(length) for shape in shapes for length in shape)
         follows = any(a.type == "expr" and axis in names(a.expr) for a in spec.axes.values())

@@ -82,7 +82,7 @@ def estimate(blocks: Blocks, confidence: float, seed: int) -> Estimate:
 
 
 def geomean(workloads: Sequence[Blocks], confidence: float, seed: int) -> Estimate:
-    """The geometric mean over workloads. Each is resampled on its own (their processes are different ones) and the replicates are joined."""
+    """The geometric mean over workloads. Each is resampled on its own (its processes are its own) and the replicates are joined."""
     generator = np.random.default_rng(seed)
     pairs = [quads(blocks) for blocks in workloads]
     twins = float(np.mean([twin.mean() for _, twin in pairs]))

@@ -1,0 +1,246 @@
+"""Times two sides against each other on one workload: fresh processes, cold caches, fresh values, balanced order, verified outputs.
+
+A block is one call on each of a worker's slots, in a secret order. Before it every slot is given fresh values and the caches are
+made cold and clean; after it the outputs are compared with the oracle on a random sample, so that what is timed is what is right.
+The judge sees two sides only: what each runs, and on what, is the target's business.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+from runner.correctness import Verifier, Wrong
+from runner.inputs import DTYPES, Pool, derive
+from runner.oracle import Oracle
+from runner.spec.load import LoadedSpec
+from runner.spec.workload import Workload
+from runner.statistics import Blocks
+from runner.targets.protocol import Device, Worker
+from runner.verdict import Rejected
+
+ROTATION = 4
+MAX_BYTES = 768 << 20
+MAX_SLOTS = 256
+SAMPLED_ELEMENTS = 1 << 14
+FULL_ELEMENTS = 1 << 22
+"""Elements that are compared in the one block of a measurement that is verified as a whole."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two things compared: a name for messages, and how to start a fresh worker with so many slots for a workload."""
+
+    name: str
+    open: Callable[[Workload, int], Worker]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: fresh processes a side, quads of blocks in each, and how many slots of a block are verified."""
+
+    processes: int
+    quads: int
+    verified: int
+
+
+FULL = Effort(processes=3, quads=3, verified=2)
+SCREENING = Effort(processes=1, quads=3, verified=1)
+
+
+class Lost(Exception):
+    """The side that a candidate is compared with failed: no verdict on the candidate follows."""
+
+
+class WrongWhenTimed(Exception):
+    """A side's outputs in a timed block were wrong."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Block times in seconds a call, calls a block, and the worst error norm seen in the candidate's timed outputs."""
+
+    blocks: Blocks
+    calls: int
+    norm: float | None
+
+
+@dataclass
+class Meter:
+    """Where the judge's own time goes, in seconds by what it was spent on."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[what] += time.perf_counter() - begun
+
+
+def slots_for(workload: Workload, device: Device, *, cold: bool) -> int:
+    """How many slots a block rotates over: more than four times the cache where calls must find it cold, within a memory bound.
+
+    Small workloads stop at `MAX_SLOTS`: each slot is used once a block, after a flush, so that their calls are cold too.
+    """
+    tensors = (*workload.inputs.values(), *workload.outputs.values())
+    size = max(1, sum(layout.numel * DTYPES[layout.dtype].itemsize for layout in tensors))
+    wanted = ROTATION * device.cache_bytes if cold else device.cache_bytes
+    return max(2, min(MAX_SLOTS, wanted // size + 1, MAX_BYTES // size))
+
+
+class Timer:
+    """Measures sides. `seed` is secret from every worker; the same seed makes the same values and orders again."""
+
+    def __init__(self, loaded: LoadedSpec, oracle: Oracle, pool: Pool, device: Device, seed: int) -> None:
+        self.loaded = loaded
+        self.oracle = oracle
+        self.pool = pool
+        self.device = device
+        self.seed = seed
+        self.meter = Meter()
+
+    def measure(
+        self,
+        workload: Workload,
+        candidate: Side,
+        baseline: Side,
+        scales: Mapping[str, float],
+        effort: Effort,
+        on_quad: Callable[[float], None],
+    ) -> Measured:
+        """Time both sides. `scales` as in `Check`; `on_quad` hears the ratio so far.
+
+        Raises `WrongWhenTimed` and `Rejected` for the candidate's failures, `Lost` for the other side's.
+        """
+        slots = slots_for(workload, self.device, cold=self.loaded.spec.metric.cold_cache)
+        chooser = random.Random(derive(self.seed, workload.name, "order"))
+        whole = chooser.randrange(effort.processes * effort.quads * 2)
+        verifier = self._verifier(workload, scales)
+        times: dict[str, list[tuple[float, ...]]] = {"A": [], "B": []}
+        orders: list[str] = []
+        for process in range(effort.processes):
+            runs = {
+                "A": Run(self, workload, candidate, slots, derive(self.seed, workload.name, process, "A"), verifier),
+                "B": Run(self, workload, baseline, slots, derive(self.seed, workload.name, process, "B"), self._verifier(workload, scales)),
+            }
+            order, mine = "", {"A": list[float](), "B": list[float]()}
+            patterns = chooser.sample(["ABBA", "BAAB"], 2)
+            try:
+                for side in chooser.sample("AB", 2):
+                    with _blame(side):
+                        runs[side].start()
+                for quad in range(effort.quads):
+                    for side in patterns[quad % 2]:
+                        index = process * effort.quads * 2 + len(mine["A"])
+                        with _blame(side):
+                            verified = effort.verified if side == "A" else 1
+                            mine[side].append(runs[side].block(verified, whole=side == "A" and index == whole))
+                    order += patterns[quad % 2]
+                    on_quad(sum(mine["B"]) / sum(mine["A"]))
+            finally:
+                for run in runs.values():
+                    run.close()
+            orders.append(order)
+            for side in "AB":
+                times[side].append(tuple(mine[side]))
+        return Measured(Blocks(tuple(times["A"]), tuple(times["B"]), tuple(orders)), slots, verifier.norm)
+
+    def alone(self, workload: Workload, side: Side, blocks: int, scales: Mapping[str, float] | None) -> list[float]:
+        """Seconds a call of a few blocks of one side by itself; verified when `scales` are given. Raises what the side raises."""
+        slots = slots_for(workload, self.device, cold=self.loaded.spec.metric.cold_cache)
+        verifier = None if scales is None else self._verifier(workload, scales)
+        run = Run(self, workload, side, slots, derive(self.seed, workload.name, "alone", side.name), verifier)
+        try:
+            run.start()
+            return [run.block(1) for _ in range(blocks)]
+        finally:
+            run.close()
+
+    def _verifier(self, workload: Workload, scales: Mapping[str, float]) -> Verifier:
+        return Verifier(self.loaded, self.oracle, workload, dict(scales))
+
+
+class Run:
+    """One side's worker while it is timed. Without a verifier nothing is compared (a copy computes nothing that the oracle knows)."""
+
+    def __init__(self, timer: Timer, workload: Workload, side: Side, slots: int, seed: int, verifier: Verifier | None) -> None:
+        self._timer = timer
+        self._workload = workload
+        self._side = side
+        self._slots = slots
+        self._seed = seed
+        self._verifier = verifier
+        self._blocks = 0
+        self._worker: Worker | None = None
+
+    def start(self) -> None:
+        """Open the worker and run every slot once, so that pages are mapped and threads exist before the first timed block."""
+        with self._timer.meter.on("start"):
+            self._worker = self._side.open(self._workload, self._slots)
+        self.block(0)
+
+    def block(self, verified: int, *, whole: bool = False) -> float:
+        """Seconds a call of one block. Afterwards `verified` random slots are sampled; `whole`: all slots, up to a bound."""
+        assert self._worker is not None
+        seed = derive(self._seed, self._blocks)
+        self._blocks += 1
+        chooser = random.Random(derive(seed, "order"))
+        order = chooser.sample(range(self._slots), self._slots)
+        meter = self._timer.meter
+        with meter.on("load"):
+            for slot in range(self._slots):
+                self._worker.load(slot, self._fresh(seed, slot))
+        with meter.on("flush"):
+            self._worker.flush()
+        with meter.on("run"):
+            seconds = self._worker.run(order, self._timer.loaded.spec.policy.run_seconds)
+        with meter.on("verify"):
+            if whole:
+                self._verify(self._worker, seed, order, FULL_ELEMENTS)
+            else:
+                self._verify(self._worker, seed, chooser.sample(range(self._slots), min(verified, self._slots)), None)
+        return seconds / self._slots
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+
+    def _fresh(self, seed: int, slot: int) -> Mapping[str, torch.Tensor]:
+        return self._timer.pool.fresh(self._workload, derive(seed, slot))
+
+    def _verify(self, worker: Worker, seed: int, slots: list[int], budget: int | None) -> None:
+        if self._verifier is None:
+            return
+        largest = max(1, *(layout.numel for layout in self._workload.outputs.values()))
+        for slot in slots:
+            elements = SAMPLED_ELEMENTS
+            if budget is not None:
+                elements = min(largest, budget)
+                budget -= elements
+            try:
+                self._verifier.sampled(worker.inspect(slot), self._fresh(seed, slot), derive(seed, "sample", slot), elements)
+            except Wrong as error:
+                raise WrongWhenTimed(f"{self._workload.name}: right when checked, wrong when timed: {error}") from error
+            if budget is not None and budget <= 0:
+                return
+
+
+@contextmanager
+def _blame(side: str) -> Iterator[None]:
+    """Turn the other side's failures into `Lost`."""
+    try:
+        yield
+    except (Rejected, WrongWhenTimed) as error:
+        if side == "A":
+            raise
+        message = error.message if isinstance(error, Rejected) else str(error)
+        raise Lost(f"the side that is compared against failed: {message}") from error
