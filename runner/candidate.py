@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import stat
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from runner.errors import FactoryError, Fault, FaultsError
-from runner.files import exchange
+from runner.files import exchange, read_regular
 from runner.identity import MANIFEST_NAME, git_tree
 from runner.manifest import KnobValue, Manifest
 from runner.spec.models import PATTERNS, SOURCE, Policy
@@ -116,14 +115,9 @@ def _read_file(directory: int, name: str, limit: int) -> tuple[str, bytes]:
     if not allowed_name(name):
         return f"this name is not allowed; allowed: {MANIFEST_NAME}, or {PATTERNS[SOURCE]}", b""
     try:
-        # O_NONBLOCK: opening a pipe must not wait for a writer.
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY, dir_fd=directory)
+        return "", read_regular(name, limit, directory)
     except OSError as error:
         return f"not a regular file that can be read ({error.strerror}); links, folders, pipes and devices are not allowed", b""
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return "not a regular file; links, folders, pipes and devices are not allowed", b""
-        return "", file.read(limit)
 
 
 def allowed_name(name: str) -> bool:

@@ -40,10 +40,15 @@ def hidden(spec: Spec, seed: int) -> tuple[Workload, ...]:
     Each is redrawn until the spec's constraints hold. Raises `FactoryError` where no draw in a thousand satisfies them.
     """
     return tuple(
-        draw(spec, written, f"hidden-{written.name}-{index}", np.random.default_rng([seed, place, index]))
-        for place, written in enumerate(spec.workloads.hidden)
+        draw(spec, written, f"hidden-{written.name}-{index}", seeded(seed, written.name, index))
+        for written in spec.workloads.hidden
         for index in range(written.count)
     )
+
+
+def seeded(seed: int, name: str, index: int) -> np.random.Generator:
+    """The generator of one hidden workload: it follows from the secret seed (at least 0), the spec's name for it and its index."""
+    return np.random.default_rng([seed, int.from_bytes(name.encode(), "little"), index])
 
 
 def draw(spec: Spec, written: HiddenSpec, name: str, random: np.random.Generator) -> Workload:
@@ -54,7 +59,7 @@ def draw(spec: Spec, written: HiddenSpec, name: str, random: np.random.Generator
         if all(holds(constraint, axes, spec.scalars) for constraint in spec.constraints):
             concrete = WorkloadSpec(name=written.name, axes=lengths, init=written.init, offset=written.offset)
             return build(spec, "hidden", concrete, name)
-    raise FactoryError(f"hidden workload `{written.name}`: {MAX_DRAWS} draws from its ranges satisfied no constraint; widen the ranges")
+    raise FactoryError(f"hidden workload `{written.name}`: not one of {MAX_DRAWS} draws met the constraints; change its ranges")
 
 
 def _drawn(range_: Draw | int, random: np.random.Generator) -> int:
