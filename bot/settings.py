@@ -16,6 +16,7 @@ class Settings(BaseSettings):
 
     `model_url` is the base URL of a server that speaks OpenAI's chat completions (with its `/v1`); without it, or without
     `model_name`, every `author` lineage is off. `model_key` is the bearer token that the server wants, if any.
+    `model_usd_input` and `model_usd_output` are what a million tokens read and written cost, in dollars: what `budget.usd` is counted by.
     """
 
     model_config = SettingsConfigDict(env_prefix="KERNEL_FACTORY_", env_ignore_empty=True, protected_namespaces=())
@@ -26,6 +27,8 @@ class Settings(BaseSettings):
     model_key: SecretStr | None = None
     model_timeout_seconds: float = Field(default=120.0, gt=0)
     model_max_tokens: int = Field(default=8192, ge=1)
+    model_usd_input: float = Field(default=0.0, ge=0)
+    model_usd_output: float = Field(default=0.0, ge=0)
 
     @property
     def has_model(self) -> bool:

@@ -18,7 +18,7 @@ class Brief:
     """What an agent knows when it proposes.
 
     `experiments` are all of the notebook for this spec, this campaign's first; `trials` is how many evaluations this proposal
-    may spend; `usd_left` how many dollars; `seed` makes the proposal repeatable: the same brief gives the same proposals.
+    may spend; `seed` makes the proposal repeatable: the same brief gives the same proposals.
     """
 
     spec: LoadedSpec
@@ -33,7 +33,6 @@ class Brief:
     trials: int
     seed: int
     device: str
-    usd_left: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,10 @@ class Proposal:
 
 
 class Agent(Protocol):
-    """One lineage's author. After `propose`, `note` says why there was nothing to propose (else it is empty), and `spent_usd`
-    what that one call cost."""
+    """One lineage's author. After `propose`, `note` says why there was nothing to propose; else it is empty."""
 
     name: str
     note: str
-    spent_usd: float
 
     def propose(self, brief: Brief) -> Sequence[Proposal]:
         """At most a few proposals for this round; none when the agent has nothing new to try."""

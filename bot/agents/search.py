@@ -18,7 +18,6 @@ class SearchAgent:
     def __init__(self, name: str, strategy: Literal["tpe", "local", "random"]) -> None:
         self.name = name
         self.strategy = strategy
-        self.spent_usd = 0.0
         self.note = ""
 
     def propose(self, brief: Brief) -> Sequence[Proposal]:

@@ -36,7 +36,8 @@ def learn(experiments: Sequence[Experiment]) -> list[Lesson]:
     The order of the experiments does not matter; the same set always gives the same lessons. What was measured under an earlier
     version of the spec still teaches about knobs, and says so.
     """
-    known = sorted((one for one in experiments if one.verdict is not Verdict.EVALUATION_LOST), key=lambda one: one.id)
+    counted = (one for one in experiments if one.verdict is not Verdict.EVALUATION_LOST and one.against == "baseline")
+    known = sorted(counted, key=lambda one: one.id)
     if not known:
         return []
     newest = max(known, key=lambda one: (one.created, one.id))

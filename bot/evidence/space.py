@@ -35,7 +35,7 @@ def comparable(experiments: Iterable[Experiment], spec_hash: str, device: str, s
     return [
         experiment
         for experiment in experiments
-        if experiment.tier == "screening"
+        if (experiment.tier, experiment.against) == ("screening", "baseline")
         and (experiment.spec_hash, experiment.device, experiment.source) == (spec_hash, device, source)
         and experiment.verdict is not Verdict.EVALUATION_LOST
     ]
