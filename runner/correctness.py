@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -110,6 +110,10 @@ class Effort:
     slots: tuple[int, int, int] = (4, 3, 2)
     placements: tuple[Placement, ...] = (Placement.SPACED, Placement.TIGHT, Placement.TIGHT_START)
     first_in_full: bool = True
+
+    def only(self, placements: Sequence[Placement]) -> Effort:
+        """The same effort on those placements that a contestant can take."""
+        return replace(self, placements=tuple(placement for placement in self.placements if placement in placements))
 
 
 FULL = Effort()

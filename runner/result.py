@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from runner.errors import FactoryError
 from runner.manifest import KnobValue
 from runner.verdict import Verdict
 
@@ -55,12 +58,13 @@ class CopyRow(Record):
 
 
 class Samples(Record):
-    """Raw block times in seconds a call: one list a process, in the order taken, candidate and baseline, and the block pattern."""
+    """Raw block times in seconds a call: one list a process, in the order taken, candidate and baseline. `calls` is how many calls
+    a block has; `order` is each process's pattern of blocks, such as `ABBABAAB` (A is the candidate)."""
 
     calls: int
     candidate: tuple[tuple[float, ...], ...]
     baseline: tuple[tuple[float, ...], ...]
-    order: str = "ABBA"
+    order: tuple[str, ...]
 
 
 class TimingRow(Record):
@@ -84,8 +88,11 @@ class TimingRow(Record):
 
 
 class Geomean(Record):
+    """Over all timed workloads. `aa` is the geometric mean of the rows' A/A comparisons."""
+
     speedup: float
     interval: Interval
+    aa: float = 1.0
 
 
 class Reproduction(Record):
@@ -101,7 +108,8 @@ class Reproduction(Record):
 
 
 class Result(Record):
-    """One evaluation. `rows` and `geomean` are there only when every check passed. `seed` draws all inputs and hidden workloads again."""
+    """One evaluation. `rows` and `geomean` are there only when every check passed. `seed` draws all inputs and hidden workloads again.
+    `selection` names the workloads when only some were asked for: such a result is for whoever works on the kernel, not to be published."""
 
     schema_: Literal["kernel-result/v1"] = Field(default="kernel-result/v1", alias="schema")
     spec: str
@@ -117,8 +125,43 @@ class Result(Record):
     device_id: str
     environment: dict[str, Fact]
     against: str = "baseline"
+    selection: tuple[str, ...] = ()
     checks: tuple[CheckRow, ...] = ()
     rows: tuple[TimingRow, ...] = ()
     geomean: Geomean | None = None
     reproduction: Reproduction | None = None
     facts: dict[str, Fact] = {}
+
+
+MAX_RESULT_BYTES = 16 << 20
+
+
+def write_result(result: Result, path: Path) -> None:
+    """Write `result.json` at once or not at all. Raises `FactoryError` where that is impossible."""
+    text = result.model_dump_json(by_alias=True, indent=1)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise FactoryError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def load_result(path: Path) -> Result:
+    """Read a `result.json`. Raises `FactoryError` for what is no result of this schema, or too large to be one."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_RESULT_BYTES + 1)
+    except OSError as error:
+        raise FactoryError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > MAX_RESULT_BYTES:
+        raise FactoryError(f"{path}: larger than {MAX_RESULT_BYTES} bytes, which no result is")
+    try:
+        return Result.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the whole file"
+        more = f" (and {error.error_count() - 1} more faults)" if error.error_count() > 1 else ""
+        raise FactoryError(f"{path}: not a kernel-result/v1: {place}: {first['msg']}{more}") from error

@@ -1,0 +1,108 @@
+"""Chooses what a candidate is compared with on each workload: the fastest of the spec's baselines that is installed and right.
+
+A baseline that cannot be had, fails or is wrong is left out and named, so that it is never a win. The choice is kept in the state folder
+for a device, spec, PyTorch and workload; `fresh` makes it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import statistics
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from runner.contestant import prepare_baseline
+from runner.errors import FactoryError
+from runner.identity import harness_hash
+from runner.spec.load import LoadedSpec
+from runner.spec.models import Baseline
+from runner.spec.workload import Workload
+from runner.targets.protocol import Device, Placement, Target
+from runner.timing import Side, Timer, WrongWhenTimed
+from runner.verdict import Rejected
+
+BLOCKS = 3
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen baseline of a workload, every baseline's median in seconds, and why others were left out."""
+
+    name: str
+    seconds: Mapping[str, float]
+    left_out: Mapping[str, str]
+
+
+class Chooser:
+    """Chooses baselines for one spec on one device. `folder` is where choices are kept."""
+
+    def __init__(self, target: Target, loaded: LoadedSpec, device: Device, timer: Timer, folder: Path, *, fresh: bool) -> None:
+        self._target = target
+        self._loaded = loaded
+        self._timer = timer
+        self._fresh = fresh
+        key = "\0".join((device.id, loaded.spec_hash, torch.__version__, harness_hash()))
+        self._path = folder / "baselines" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+        self._known = {} if fresh else _read(self._path)
+
+    def choose(self, workload: Workload, scales: Mapping[str, float]) -> Choice:
+        """The baseline for a workload. Raises `FactoryError` when none of them can be used."""
+        known = self._known.get(workload.name)
+        if known is not None:
+            return known
+        seconds: dict[str, float] = {}
+        left_out: dict[str, str] = {}
+        for baseline in self._loaded.spec.baselines:
+            try:
+                seconds[baseline.name] = statistics.median(self._timer.alone(workload, self.side(baseline), BLOCKS, scales))
+            except FactoryError as error:
+                left_out[baseline.name] = str(error)
+            except Rejected as error:
+                left_out[baseline.name] = f"failed: {error.message}"
+            except WrongWhenTimed as error:
+                left_out[baseline.name] = f"wrong: {error}"
+        if not seconds:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+            raise FactoryError(f"no baseline can be used on the workload {workload.name}: {reasons}")
+        choice = Choice(min(seconds, key=seconds.__getitem__), seconds, left_out)
+        self._known[workload.name] = choice
+        _write(self._path, self._known)
+        return choice
+
+    def side(self, baseline: Baseline) -> Side:
+        """A baseline as a side of the comparison."""
+        contestant = prepare_baseline(self._target, self._loaded, baseline)
+        return Side(baseline.name, lambda workload, slots: contestant.open(workload, slots, Placement.SPACED))
+
+    def named(self, name: str) -> Baseline:
+        """The spec's baseline of this name. Raises `FactoryError` where there is none."""
+        return find_baseline(self._loaded, name)
+
+
+def find_baseline(loaded: LoadedSpec, name: str) -> Baseline:
+    """The spec's baseline of this name (or the only one that begins with it). Raises `FactoryError` naming what there is."""
+    exact = [baseline for baseline in loaded.spec.baselines if baseline.name == name]
+    found = exact or [baseline for baseline in loaded.spec.baselines if baseline.name.startswith(name)]
+    if len(found) != 1:
+        raise FactoryError(f"no baseline is called {name!r}; there are {', '.join(baseline.name for baseline in loaded.spec.baselines)}")
+    return found[0]
+
+
+def _read(path: Path) -> dict[str, Choice]:
+    """Kept choices; none where nothing readable was kept, since they can be made again."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return {name: Choice(**choice) for name, choice in kept.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write(path: Path, choices: Mapping[str, Choice]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps({name: asdict(choice) for name, choice in choices.items()}, indent=1), encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,111 @@
+"""What takes part in an evaluation: a candidate or a baseline, built and ready to be opened for any workload.
+
+A baseline can stand where a candidate stands and the other way round, through the same code: that is how the clock's fairness is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from runner.candidate import Candidate
+from runner.errors import FactoryError
+from runner.manifest import KnobValue, choose_row, row_knobs
+from runner.result import Fact
+from runner.spec.load import LoadedSpec
+from runner.spec.models import Baseline
+from runner.spec.workload import Workload
+from runner.targets.protocol import Binary, Placement, Target, Worker
+from runner.verdict import Rejected, Verdict
+
+Subject = Candidate | Baseline
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A subject that may run. `knobs`, `binaries` and `facts` are those of its table rows, in order; a baseline has none."""
+
+    name: str
+    tree: str
+    open: Callable[[Workload, int, Placement], Worker]
+    config: Callable[[Workload], str]
+    placements: tuple[Placement, ...] = tuple(Placement)
+    knobs: tuple[dict[str, KnobValue], ...] = ()
+    binaries: tuple[str, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    def called(self, name: str) -> Contestant:
+        """The same contestant under another name."""
+        return replace(self, name=name)
+
+
+def tree_of(subject: Subject) -> str:
+    """The git tree of a candidate; `baseline:NAME` for a baseline."""
+    return subject.tree if isinstance(subject, Candidate) else f"baseline:{subject.name}"
+
+
+def rows_of(candidate: Candidate) -> int:
+    """How many table rows there are to build; one, the implicit, where there are neither knobs nor a table."""
+    return max(1, len(candidate.manifest.table))
+
+
+def check_policy(target: Target, loaded: LoadedSpec, subject: Subject) -> None:
+    """Raises `Rejected` with every fault of the policy."""
+    if not isinstance(subject, Candidate):
+        return
+    if subject.manifest.knobs and not subject.manifest.table:
+        raise Rejected(Verdict.POLICY_VIOLATION, "launch.yaml has knobs but no table: it can be tuned, not judged")
+    faults = target.check(loaded, subject)
+    if faults:
+        raise Rejected(Verdict.POLICY_VIOLATION, "\n".join(faults))
+
+
+def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callable[[int, int], None]) -> Contestant:
+    """Build every table row (`on_row` hears which of how many). Raises `Rejected` with `build_error`."""
+    if not isinstance(subject, Candidate):
+        return prepare_baseline(target, loaded, subject)
+    count = rows_of(subject)
+    built: list[Binary] = []
+    for index in range(count):
+        on_row(index, count)
+        built.append(target.build(loaded, subject, row_knobs(subject.manifest, index)))
+
+    def row(workload: Workload) -> int:
+        return row_for(subject, workload)
+
+    def open_(workload: Workload, slots: int, placement: Placement) -> Worker:
+        return target.open_candidate(built[row(workload)], loaded, subject, workload, slots, placement)
+
+    def config(workload: Workload) -> str:
+        return ", ".join(f"{name}={value}" for name, value in built[row(workload)].knobs.items())
+
+    facts = {f"row {index} {name}" if count > 1 else name: value for index, one in enumerate(built) for name, value in one.facts.items()}
+    return Contestant(
+        name="candidate",
+        tree=subject.tree,
+        open=open_,
+        config=config,
+        knobs=tuple(dict(one.knobs) for one in built),
+        binaries=tuple(one.sha256 for one in built),
+        facts=facts,
+    )
+
+
+def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline) -> Contestant:
+    """A baseline as a contestant. It has one placement; preparing happens per workload, when it is opened."""
+
+    def open_(workload: Workload, slots: int, placement: Placement) -> Worker:
+        return target.open_baseline(baseline, loaded, workload, slots)
+
+    def config(workload: Workload) -> str:
+        return target.baseline_config(baseline, loaded, workload)
+
+    return Contestant(baseline.name, tree_of(baseline), open_, config, placements=(Placement.SPACED,))
+
+
+def row_for(candidate: Candidate, workload: Workload) -> int:
+    """The table row that a workload selects. Raises `Rejected` where none does."""
+    try:
+        return choose_row(candidate.manifest, workload.axes, workload.scalars)
+    except FactoryError as error:
+        raise Rejected(Verdict.POLICY_VIOLATION, f"launch.yaml: {error}") from error
