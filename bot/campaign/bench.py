@@ -1,0 +1,88 @@
+"""This machine's judge as the local evaluate port uses it. The runner is imported when it is first needed: it brings torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bot.campaign.ports import Place, Refusal
+from bot.campaign.state import Strategy, Tier
+from runner.candidate import Candidate
+from runner.identity import harness_hash
+from runner.manifest import KnobValue
+from runner.progress import Progress
+from runner.result import Result
+from runner.spec.load import LoadedSpec
+from runner.tuning import Trial
+from runner.verdict import Rejected, Verdict
+
+
+class RunnerBench:
+    """`Bench` on the target that the spec names."""
+
+    def place(self, spec: LoadedSpec) -> Place:
+        from runner.targets.registry import target_for
+
+        return Place(target_for(spec.spec).device().name, harness_hash())
+
+    def gate(self, spec: LoadedSpec, candidate: Candidate) -> Refusal | None:
+        from runner.targets.registry import target_for
+
+        target = target_for(spec.spec)
+        faults = target.check(spec, candidate)
+        if faults:
+            return Refusal(Verdict.POLICY_VIOLATION, "\n".join(faults))
+        for knobs in reachable(candidate):
+            try:
+                target.build(spec, candidate, knobs)
+            except Rejected as rejected:
+                return Refusal(rejected.verdict, rejected.message)
+        return None
+
+    def judge(self, spec: LoadedSpec, candidate: Candidate, *, tier: Tier, against: str, fresh: bool, progress: Progress) -> Result:
+        from runner.judge import judge
+        from runner.targets.registry import target_for
+
+        return judge(spec, candidate, target_for(spec.spec), tier=tier, against=against, fresh=fresh, progress=progress)
+
+    def tune(
+        self,
+        spec: LoadedSpec,
+        candidate: Candidate,
+        *,
+        strategy: Strategy,
+        trials: int,
+        seed: int,
+        prior: Sequence[Trial],
+        recorded: Sequence[Trial],
+        on_trial: Callable[[int, Trial], None],
+    ) -> Candidate | None:
+        from runner.targets.registry import target_for
+
+        from runner.tuning import tune
+
+        return tune(
+            spec,
+            candidate,
+            target_for(spec.spec),
+            strategy=strategy,
+            trials=trials,
+            seed=seed,
+            prior=prior,
+            recorded=recorded,
+            on_trial=on_trial,
+        )
+
+
+def reachable(candidate: Candidate) -> list[dict[str, KnobValue]]:
+    """The points that a candidate's table can reach; the first of its space where no point is chosen yet."""
+    from runner.manifest import row_knobs
+
+    manifest = candidate.manifest
+    if manifest.knobs and not manifest.table:
+        return [{name: values[0] for name, values in manifest.knobs.items()}]
+    points: list[dict[str, KnobValue]] = []
+    for index in range(max(len(manifest.table), 1)):
+        knobs = row_knobs(manifest, index)
+        if knobs not in points:
+            points.append(knobs)
+    return points

@@ -1,0 +1,193 @@
+"""The evaluate port of one machine: candidates are judged here, and every evaluation is in the notebook before the next begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from bot.campaign.journal import Journal
+from bot.campaign.ports import Place, Refusal
+from bot.campaign.state import Entry, Outcome, Strategy, Tier
+from bot.campaign.store import Store
+from bot.evidence.experiment import Experiment
+from runner.candidate import Candidate
+from runner.progress import Progress
+from runner.result import Result
+from runner.spec.load import LoadedSpec
+from runner.tuning import Trial
+
+
+class Bench(Protocol):
+    """The judge of this machine, as this port uses it: `bot.campaign.bench.RunnerBench` is the real one."""
+
+    def place(self, spec: LoadedSpec) -> Place:
+        """The device and harness; `FactoryError` when this machine can't judge the spec."""
+
+    def gate(self, spec: LoadedSpec, candidate: Candidate) -> Refusal | None:
+        """Policy, then a build of every point that the table can reach."""
+
+    def judge(self, spec: LoadedSpec, candidate: Candidate, *, tier: Tier, against: str, fresh: bool, progress: Progress) -> Result:
+        """Judge a candidate; never raises for a bad one."""
+
+    def tune(
+        self,
+        spec: LoadedSpec,
+        candidate: Candidate,
+        *,
+        strategy: Strategy,
+        trials: int,
+        seed: int,
+        prior: Sequence[Trial],
+        recorded: Sequence[Trial],
+        on_trial: Callable[[int, Trial], None],
+    ) -> Candidate | None:
+        """Search a candidate's knobs: up to `trials` points, of which `recorded` were done before. The best point, or None."""
+
+
+class _Spent(Exception):
+    """The batch's time on the device is used up: ends a search between two trials."""
+
+
+class LocalEvaluation:
+    """`EvaluatePort` on this machine. The judge takes the machine's lock for each evaluation."""
+
+    def __init__(self, bench: Bench, journal: Journal, store: Store) -> None:
+        self.bench = bench
+        self.journal = journal
+        self.store = store
+
+    def place(self, spec: LoadedSpec) -> Place:
+        return self.bench.place(spec)
+
+    def gate(self, spec: LoadedSpec, candidate: Candidate) -> Refusal | None:
+        return self.bench.gate(spec, candidate)
+
+    def evaluate(self, spec: LoadedSpec, entries: Sequence[Entry], seconds: float) -> Sequence[Outcome]:
+        place = self.bench.place(spec)
+        clock = _Clock(seconds)
+        outcomes = []
+        for entry in entries:
+            self.journal.watch.interrupted()
+            candidate = self.store.candidate(entry.tree, spec.spec.policy)
+            if entry.tuning is None:
+                outcomes.append(self._judged(spec, place, entry, candidate, clock))
+            else:
+                outcomes.append(self._tuned(spec, place, entry, candidate, clock))
+        return outcomes
+
+    def _judged(self, spec: LoadedSpec, place: Place, entry: Entry, candidate: Candidate, clock: _Clock) -> Outcome:
+        kept = self.journal.kept(entry)
+        if kept:
+            experiment = kept[0]
+        elif clock.spent:
+            return _nothing(entry)
+        else:
+            result = self.bench.judge(
+                spec,
+                candidate,
+                tier=entry.tier,
+                against=entry.against,
+                fresh=entry.fresh,
+                progress=lambda _: self.journal.watch.interrupted(),
+            )
+            experiment = self.journal.result(spec, place, entry, candidate, result)
+        clock.used += experiment.seconds
+        return _outcome(entry, experiment, 1, self.store.result_of(experiment.id))
+
+    def _tuned(self, spec: LoadedSpec, place: Place, entry: Entry, candidate: Candidate, clock: _Clock) -> Outcome:
+        tuning = entry.tuning
+        assert tuning is not None
+        recorded = self.journal.trials(entry)
+        done = list(recorded)
+        clock.used += sum(trial.seconds for trial in recorded)
+
+        def on_trial(_: int, trial: Trial) -> None:
+            self.journal.trial(spec, place, entry, candidate, len(done), trial)
+            done.append(trial)
+            clock.used += trial.seconds
+            self.journal.watch.interrupted()
+            if clock.spent:
+                raise _Spent
+
+        best: Candidate | None = None
+        # Without time left the recorded trials alone are replayed, so that their best is still found.
+        trials = len(recorded) if clock.spent else tuning.trials
+        if trials == 0:
+            return _nothing(entry)
+        try:
+            best = self.bench.tune(
+                spec,
+                candidate,
+                strategy=tuning.strategy,
+                trials=trials,
+                seed=tuning.seed,
+                prior=self.store.prior(tuning.prior),
+                recorded=recorded,
+                on_trial=on_trial,
+            )
+        except _Spent:
+            best = self._replayed(spec, entry, candidate, done)
+        experiments = self.journal.kept(entry)
+        if best is None:
+            return _untimed(entry, experiments)
+        self.store.put_candidate(best)
+        mine = [experiment for experiment in experiments if experiment.kernel_tree == best.tree]
+        return _outcome(entry, max(mine, key=_strength), len(experiments), None)
+
+    def _replayed(self, spec: LoadedSpec, entry: Entry, candidate: Candidate, done: Sequence[Trial]) -> Candidate | None:
+        """The best of the trials so far, by the tuner's own rule: the same search again, with nothing left to measure."""
+        tuning = entry.tuning
+        assert tuning is not None
+        return self.bench.tune(
+            spec,
+            candidate,
+            strategy=tuning.strategy,
+            trials=len(done),
+            seed=tuning.seed,
+            prior=self.store.prior(tuning.prior),
+            recorded=done,
+            on_trial=lambda index, trial: None,
+        )
+
+
+class _Clock:
+    """The device seconds that a batch has used."""
+
+    def __init__(self, allowed: float) -> None:
+        self.allowed = allowed
+        self.used = 0.0
+
+    @property
+    def spent(self) -> bool:
+        return self.used >= self.allowed
+
+
+def _strength(experiment: Experiment) -> float:
+    return experiment.interval[0] if experiment.interval is not None else experiment.speedup or 0.0
+
+
+def _outcome(entry: Entry, experiment: Experiment, count: int, result: str | None) -> Outcome:
+    return Outcome(
+        entry=entry,
+        experiments=count,
+        tree=experiment.kernel_tree,
+        verdict=experiment.verdict,
+        message=experiment.message[:500],
+        speedup=experiment.speedup,
+        interval=experiment.interval,
+        knobs=(dict(experiment.knobs),) if experiment.knobs else (),
+        seconds=experiment.seconds,
+        result=result,
+    )
+
+
+def _untimed(entry: Entry, experiments: Sequence[Experiment]) -> Outcome:
+    """A search none of whose points could be timed: told by its last one."""
+    if not experiments:
+        return _nothing(entry)
+    last = experiments[-1]
+    return Outcome(entry=entry, experiments=len(experiments), tree=entry.tree, verdict=last.verdict, message=last.message[:500])
+
+
+def _nothing(entry: Entry) -> Outcome:
+    return Outcome(entry=entry, experiments=0, tree=entry.tree, verdict=None, message="no time of the device was left")

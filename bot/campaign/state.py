@@ -1,0 +1,215 @@
+"""What a campaign passes from step to step: small, JSON-able, frozen. Files and samples are named by their hashes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from runner.manifest import KnobValue
+from runner.spec.models import Accept, AgentSpec, Budget
+from runner.verdict import Verdict
+
+Strategy = Literal["tpe", "local", "random"]
+Maker = Literal["seed", "search", "model", "person"]
+Tier = Literal["screening", "full"]
+CHAMPION = "champion"
+
+
+class State(BaseModel):
+    """The base of everything that the workflow's database keeps."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StopReason(StrEnum):
+    """Why a campaign ended."""
+
+    CONFIRMED = "confirmed"
+    ROUNDS = "rounds_spent"
+    CANDIDATES = "candidates_spent"
+    DEVICE_TIME = "device_minutes_spent"
+    NO_IMPROVEMENT = "no_improvement"
+    EXHAUSTED = "lineages_exhausted"
+    NOT_CONFIRMED = "not_confirmed"
+    SPEC_CHANGED = "spec_changed"
+    KERNEL_CHANGED = "kernel_changed"
+
+
+class Order(State):
+    """What was asked for when the campaign began. It never changes afterwards, whatever a later command says."""
+
+    campaign: str
+    number: int
+    spec: str
+    spec_hash: str
+    champion: str
+    seed: int
+    accept: Accept
+    budget: Budget
+    agents: tuple[AgentSpec, ...]
+    publish: bool
+    started: str
+
+
+class Lineage(State):
+    """One agent's line of descent, from the kernel tree `start`."""
+
+    agent: AgentSpec
+    start: str
+
+
+class LeftOut(State):
+    """A lineage that can't take part, and why."""
+
+    agent: str
+    why: str
+
+
+class Plan(State):
+    """What the campaign found when it began."""
+
+    lineages: tuple[Lineage, ...]
+    left_out: tuple[LeftOut, ...]
+    device: str
+    harness: str
+
+
+class Count(State):
+    """What the notebook says was spent."""
+
+    candidates: int
+    device_seconds: float
+
+
+class Tuning(State):
+    """A search over a proposal's knobs; `prior` is the hash of the warm start in the store."""
+
+    strategy: Strategy
+    trials: int
+    seed: int
+    prior: str
+
+
+class Entry(State):
+    """One candidate on its way to the device.
+
+    Its experiments are `<campaign>/<round>/<agent>/<index>` from index `first` on: one a trial when it is tuned, one otherwise.
+    """
+
+    campaign: str
+    round: int
+    agent: str
+    first: int
+    tree: str
+    kind: Maker
+    parent: str | None
+    hypothesis: str
+    tier: Tier = "screening"
+    against: Literal["baseline", "champion"] = "baseline"
+    fresh: bool = False
+    tuning: Tuning | None = None
+
+    @property
+    def size(self) -> int:
+        """How many experiments it may record."""
+        return self.tuning.trials if self.tuning is not None else 1
+
+    def experiment(self, index: int = 0) -> str:
+        """The id of its `index`th experiment."""
+        return f"{self.campaign}/{self.round}/{self.agent}/{self.first + index}"
+
+
+class Entries(State):
+    """What a lineage proposed for a round; none when it has nothing new."""
+
+    entries: tuple[Entry, ...] = ()
+
+
+class Outcome(State):
+    """What came of an entry: its best point (`tree` with `knobs`), and `experiments`, the number now in the notebook.
+
+    `verdict` is None only when nothing could be evaluated any more. `result` is the hash of the full result in the store.
+    """
+
+    entry: Entry
+    experiments: int
+    tree: str
+    verdict: Verdict | None
+    message: str = ""
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    knobs: tuple[dict[str, KnobValue], ...] = ()
+    seconds: float = 0.0
+    result: str | None = None
+
+    @property
+    def strength(self) -> float | None:
+        """What it is ranked by: the lower end of its interval, or its speed-up where there is none; None where nothing was timed."""
+        if self.verdict not in (Verdict.ACCEPTED, Verdict.SLOWER) or self.speedup is None:
+            return None
+        return self.interval[0] if self.interval is not None else self.speedup
+
+
+class Outcomes(State):
+    """The outcomes of a batch, in its order."""
+
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class Gated(State):
+    """What the gate let through, and how many it refused (each an experiment) or knew already (none)."""
+
+    passed: tuple[Entry, ...] = ()
+    refused: int = 0
+    known: int = 0
+
+
+class Turn(State):
+    """One round as it ended: the best of each lineage from the screening, and the round's best judged in full, if any was."""
+
+    round: int
+    screened: tuple[Outcome, ...]
+    idle: tuple[str, ...]
+    judged: Outcome | None
+
+
+class Course(State):
+    """All that was decided on so far: the champion's own judgement, the rounds, and the confirmations."""
+
+    champion: Outcome
+    turns: tuple[Turn, ...] = ()
+    confirmations: tuple[Outcome, ...] = ()
+
+
+class Winner(State):
+    """The confirmed candidate. `result` is the confirmation's, the one that counts."""
+
+    agent: str
+    kernel_tree: str
+    speedup: float
+    interval: tuple[float, float]
+    result: str
+    found: str
+    over_champion: tuple[float, tuple[float, float]] | None = None
+
+
+class Publication(State):
+    """What publishing did: the files written, or why nothing was."""
+
+    published: bool
+    message: str
+    files: tuple[str, ...] = ()
+
+
+class Ending(State):
+    """How the campaign ended. `accepted` has a winner that was published (or was not to be); `not_published` one that could not be."""
+
+    status: Literal["accepted", "no_winner", "not_published"]
+    stop: StopReason
+    reason: str
+    rounds: int
+    winner: Winner | None
+    files: tuple[str, ...]
+    seconds: float

@@ -1,0 +1,329 @@
+"""The campaign's steps: what each reads, does and keeps. Every one is at-least-once, so each may be run again after a crash.
+
+No step knows the workflow or its engine. `SpecChanged` says that the spec on disk is no longer the one that the campaign began with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from bot.agents.protocol import Agent, Brief, Proposal
+from bot.campaign import budget
+from bot.campaign.journal import Journal, over_baseline
+from bot.campaign.ports import Closing, EvaluatePort, Place, PublishPort, Release, Watch
+from bot.campaign.state import (
+    CHAMPION,
+    Count,
+    Course,
+    Ending,
+    Entries,
+    Entry,
+    Gated,
+    LeftOut,
+    Lineage,
+    Order,
+    Outcome,
+    Outcomes,
+    Plan,
+    Publication,
+    StopReason,
+    Tuning,
+    Winner,
+)
+from bot.campaign.store import Store
+from bot.decision import lineage_best
+from bot.evidence.experiment import Experiment
+from bot.evidence.lessons import Lesson, learn
+from bot.evidence.notebook import Notebook
+from bot.evidence.novelty import is_known, normalized_hash
+from runner.candidate import Candidate, read_candidate
+from runner.errors import FactoryError
+from runner.spec.load import LoadedSpec, load_spec
+from runner.spec.models import AgentSpec
+
+Gate = Callable[[Candidate], str | None]
+AgentFactory = Callable[[AgentSpec, Gate], Agent]
+
+
+class SpecChanged(Exception):
+    """The spec isn't what the campaign began with."""
+
+
+class Steps:
+    """The steps of one spec's campaigns in this process, over the ports and the evidence that they work with."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        notebook: Notebook,
+        evaluation: EvaluatePort,
+        publisher: PublishPort,
+        watch: Watch,
+        make_agent: AgentFactory,
+    ) -> None:
+        self.folder = folder
+        self.store = store
+        self.notebook = notebook
+        self.evaluation = evaluation
+        self.publisher = publisher
+        self.watch = watch
+        self.make_agent = make_agent
+        self._agents: dict[str, Agent] = {}
+        self._journal = Journal(notebook, store, watch)
+
+    def plan(self, order: Order) -> Plan:
+        """Who takes part, from which kernels, on which device. A lineage whose agent can't work is left out and named."""
+        spec = self._spec(order)
+        place = self.evaluation.place(spec)
+        lineages, left_out = [], []
+        for agent in order.agents:
+            try:
+                self._agent(spec, agent)
+            except FactoryError as error:
+                left_out.append(LeftOut(agent=agent.name, why=str(error)))
+                continue
+            if agent.start == "kernel":
+                start = order.champion
+            else:
+                start = self.store.put_candidate(read_candidate(spec.folder / agent.start, spec.spec.policy))
+            lineages.append(Lineage(agent=agent, start=start))
+        if not lineages:
+            raise FactoryError("no lineage can take part:\n" + "\n".join(f"  {one.agent}: {one.why}" for one in left_out))
+        return Plan(lineages=tuple(lineages), left_out=tuple(left_out), device=place.device, harness=place.harness)
+
+    def start(self, order: Order, plan: Plan) -> Count:
+        """Tell the publisher that the campaign began."""
+        self.publisher.started(order, plan)
+        return self.count(order)
+
+    def champion(self, order: Order) -> Outcome:
+        """Judge the champion in full: the known point that the campaign starts from."""
+        entry = Entry(
+            campaign=order.campaign,
+            round=0,
+            agent=CHAMPION,
+            first=0,
+            tree=order.champion,
+            kind="seed",
+            parent=None,
+            hypothesis="the champion as it is",
+            tier="full",
+        )
+        self.watch.doing(0, "judging the champion")
+        spec = self._spec(order)
+        return self.evaluation.evaluate(spec, [entry], order.budget.device_minutes * 60)[0]
+
+    def count(self, order: Order) -> Count:
+        """What the notebook says was spent."""
+        self._spec(order)
+        return budget.count(self._mine(order))
+
+    def propose(self, order: Order, plan: Plan, course: Course, lineage: Lineage, trials: int) -> Entries:
+        """Ask a lineage's agent for candidates, and keep them in the store. What would cost more than `trials` is cut."""
+        spec = self._spec(order)
+        number = len(course.turns) + 1
+        name = lineage.agent.name
+        self.watch.doing(number, f"{name} proposes")
+        policy = spec.spec.policy
+        best = lineage_best(course, name)
+        experiments = over_baseline(self.notebook.experiments(order.spec, first=order.campaign))
+        brief = Brief(
+            spec=spec,
+            campaign=order.campaign,
+            round=number,
+            agent=name,
+            champion=self.store.candidate(order.champion, policy),
+            start=self.store.candidate(lineage.start, policy),
+            best=self.store.candidate(best.tree, policy) if best is not None else None,
+            experiments=experiments,
+            lessons=learn(experiments),
+            trials=trials,
+            seed=_seed(order, number, name),
+            device=plan.device,
+        )
+        entries: list[Entry] = []
+        for proposal in self._agent(spec, lineage.agent).propose(brief):
+            entry = self._entry(order, number, name, proposal, sum(one.size for one in entries), trials)
+            if entry is not None:
+                entries.append(entry)
+        return Entries(entries=tuple(entries))
+
+    def gate(self, order: Order, plan: Plan, entries: Sequence[Entry]) -> Gated:
+        """Let through what is new, allowed and can be built. A refusal is an experiment; what is known already is dropped."""
+        spec = self._spec(order)
+        place = Place(plan.device, plan.harness)
+        # This round's own experiments may be those of an earlier try of this step.
+        before = [experiment for experiment in self._mine(order) if experiment.round < entries[0].round]
+        passed: list[Entry] = []
+        refused = known = 0
+        for entry in entries:
+            self.watch.interrupted()
+            candidate = self.store.candidate(entry.tree, spec.spec.policy)
+            if entry.tuning is None and is_known(entry.tree, spec.spec_hash, before, normalized=normalized_hash(candidate)):
+                known += 1
+                continue
+            self.watch.doing(entry.round, f"{entry.agent}: policy and build")
+            refusal = self.evaluation.gate(spec, candidate)
+            if refusal is None:
+                passed.append(entry)
+                continue
+            self._journal.refusal(spec, place, entry, candidate, refusal)
+            refused += 1
+        return Gated(passed=tuple(passed), refused=refused, known=known)
+
+    def evaluate(self, order: Order, entries: Sequence[Entry], seconds: float) -> Outcomes:
+        """Evaluate a batch at the port."""
+        spec = self._spec(order)
+        self.watch.doing(entries[0].round, "judging")
+        return Outcomes(outcomes=tuple(self.evaluation.evaluate(spec, entries, seconds)))
+
+    def report(self, order: Order, course: Course) -> Count:
+        """Tell the publisher that a round ended."""
+        self.publisher.progressed(order, course)
+        return self.count(order)
+
+    def publish(self, order: Order, winner: Winner) -> Publication:
+        """Publish the winner: exactly the judged kernel, or nothing."""
+        spec = self._spec(order)
+        kept = self.store.candidate_folder(winner.kernel_tree)
+        if not order.publish:
+            return Publication(published=False, message=f"it is kept in {kept}, and was not to be published")
+        candidate = self.store.candidate(winner.kernel_tree, spec.spec.policy)
+        result = self.store.result(winner.result)
+        return self.publisher.published(
+            Release(order, spec, winner, candidate, kept, result, over_baseline(self._mine(order)), self._lessons(order))
+        )
+
+    def end(self, order: Order, ending: Ending) -> Ending:
+        """Tell the publisher how the campaign ended, and take the time."""
+        seconds = (datetime.now(UTC) - datetime.fromisoformat(order.started)).total_seconds()
+        timed = ending.model_copy(update={"seconds": round(seconds, 3)})
+        if not order.publish:
+            return timed
+        try:
+            spec: LoadedSpec | None = self._spec(order)
+        except SpecChanged:
+            spec = None
+        files = self.publisher.ended(Closing(order, spec, timed, self._lessons(order)))
+        return timed.model_copy(update={"files": tuple(dict.fromkeys((*timed.files, *files)))})
+
+    def _spec(self, order: Order) -> LoadedSpec:
+        try:
+            spec = load_spec(self.folder)
+        except FactoryError as error:
+            raise SpecChanged(f"the spec can no longer be read: {error}") from error
+        if spec.spec_hash != order.spec_hash:
+            raise SpecChanged("the spec was changed after the campaign began, so its evidence no longer counts; run the campaign again")
+        return spec
+
+    def _agent(self, spec: LoadedSpec, agent: AgentSpec) -> Agent:
+        if agent.name not in self._agents:
+            self._agents[agent.name] = self.make_agent(agent, lambda candidate: self._objection(spec, candidate))
+        return self._agents[agent.name]
+
+    def _objection(self, spec: LoadedSpec, candidate: Candidate) -> str | None:
+        refusal = self.evaluation.gate(spec, candidate)
+        return f"{refusal.verdict}: {refusal.message}" if refusal is not None else None
+
+    def _entry(self, order: Order, number: int, agent: str, proposal: Proposal, first: int, trials: int) -> Entry | None:
+        left = trials - first
+        if left < 1:
+            return None
+        tuning = None
+        if proposal.tuning is not None:
+            if min(proposal.tuning.trials, left) < 1:
+                return None
+            tuning = Tuning(
+                strategy=proposal.tuning.strategy,
+                trials=min(proposal.tuning.trials, left),
+                seed=proposal.tuning.seed,
+                prior=self.store.put_prior(proposal.tuning.prior),
+            )
+        return Entry(
+            campaign=order.campaign,
+            round=number,
+            agent=agent,
+            first=first,
+            tree=self.store.put_candidate(proposal.candidate),
+            kind=proposal.provenance.kind,
+            parent=proposal.provenance.parent,
+            hypothesis=proposal.provenance.hypothesis,
+            tuning=tuning,
+        )
+
+    def _mine(self, order: Order) -> list[Experiment]:
+        return self.notebook.experiments(order.spec, campaign=order.campaign)
+
+    def _lessons(self, order: Order) -> list[Lesson]:
+        return learn(over_baseline(self.notebook.experiments(order.spec, first=order.campaign)))
+
+
+def full_entry(order: Order, best: Outcome, first: int) -> Entry:
+    """The full judgement of a round's best."""
+    entry = best.entry
+    return Entry(
+        campaign=order.campaign,
+        round=entry.round,
+        agent=entry.agent,
+        first=first,
+        tree=best.tree,
+        kind=entry.kind,
+        parent=entry.parent,
+        hypothesis=entry.hypothesis,
+        tier="full",
+    )
+
+
+def confirmation_entries(judged: Outcome, over_champion: bool) -> tuple[Entry, ...]:
+    """The confirmation of a judged candidate: in full, in fresh processes, over the baseline and (where that counts) the champion."""
+    entry = judged.entry
+    against = ("baseline", "champion") if over_champion else ("baseline",)
+    return tuple(
+        Entry(
+            campaign=entry.campaign,
+            round=entry.round,
+            agent=entry.agent,
+            first=entry.first + 1 + number,
+            tree=judged.tree,
+            kind=entry.kind,
+            parent=entry.experiment(),
+            hypothesis=f"confirmation of {entry.experiment()} over the {side}",
+            tier="full",
+            against=side,
+            fresh=True,
+        )
+        for number, side in enumerate(against)
+    )
+
+
+def _seed(order: Order, number: int, agent: str) -> int:
+    """The seed of one proposal: it follows from the campaign's seed, the round and the agent."""
+    return int.from_bytes(hashlib.sha256(f"{order.seed}/{number}/{agent}".encode()).digest()[:4], "big") >> 1
+
+
+def ending(
+    order: Order,
+    course: Course | None,
+    stop: StopReason,
+    reason: str,
+    winner: Winner | None = None,
+    publication: Publication | None = None,
+) -> Ending:
+    """How the campaign ended, before its time is taken."""
+    status: Literal["accepted", "no_winner", "not_published"] = "no_winner"
+    if winner is not None:
+        status = "accepted" if publication is not None and (publication.published or not order.publish) else "not_published"
+    return Ending(
+        status=status,
+        stop=stop,
+        reason=reason if publication is None or publication.published else f"{reason}; {publication.message}",
+        rounds=len(course.turns) if course is not None else 0,
+        winner=winner,
+        files=publication.files if publication is not None else (),
+        seconds=0.0,
+    )

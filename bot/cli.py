@@ -1,0 +1,139 @@
+"""The command `kernel-factory`: check specs, run a campaign on this machine, look into the notebook."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from runner.errors import FactoryError, FaultsError
+from runner.state import VARIABLE, made, state_folder
+
+if TYPE_CHECKING:
+    from bot.campaign.session import Asked
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="A factory for kernels: specs in, honestly judged kernels out.")
+
+FAULTY, EXPECTED_FAILURE, INTERRUPTED = 1, 2, 130
+SETTLE_SECONDS = 2.0
+
+Spec = Annotated[Path, typer.Argument(help="The spec's folder, such as kernel-specs/rmsnorm-cpu.")]
+State = Annotated[
+    Path | None,
+    typer.Option("--state", help="Where campaigns, notebook and caches are kept; else $KERNEL_FACTORY_STATE or .kernel-factory."),
+]
+
+
+@app.command()
+def lint(paths: Annotated[list[Path], typer.Argument(help="Spec folders, or folders that hold some.")]) -> None:
+    """Check specs and their kernels; every fault is printed as `file:line:column: message`."""
+    from runner.lint import lint_paths
+
+    count, faults = lint_paths(paths)
+    for fault in faults:
+        typer.echo(str(fault))
+    if faults:
+        raise typer.Exit(FAULTY)
+    typer.echo(f"{count} specs are valid" if count != 1 else "1 spec is valid")
+
+
+@app.command()
+def campaign(
+    spec: Spec,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write a summary for programs to this file.")] = None,
+    state: State = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the search; the campaign's number if not given.")] = None,
+    agent: Annotated[list[str] | None, typer.Option(help="Only this lineage of the spec; may be given several times.")] = None,
+    budget_candidates: Annotated[int | None, typer.Option(min=1, help="Evaluations that may be spent, instead of the spec's.")] = None,
+    no_publish: Annotated[
+        bool, typer.Option("--no-publish", help="Keep the winner in the state folder; write nothing into the spec.")
+    ] = False,
+) -> None:
+    """Run a campaign on this machine, or continue the one that was interrupted; the winner is written into the working tree."""
+    from bot.campaign.session import Asked
+
+    asked = Asked(
+        folder=spec.resolve(),
+        state=_state(state),
+        seed=seed,
+        agents=tuple(agent or ()),
+        candidates=budget_candidates,
+        publish=not no_publish,
+    )
+    _run(asked, json_path)
+
+
+@app.command()
+def notebook(spec: Spec, state: State = None) -> None:
+    """List every experiment on a spec, failed ones too."""
+    from bot.campaign.live import line
+    from bot.evidence.notebook import Notebook
+    from runner.spec.load import load_spec
+
+    identifier = load_spec(spec).spec.id
+    with Notebook(_state(state) / "notebook.sqlite") as book:
+        for experiment in book.experiments(identifier):
+            typer.echo(line(experiment))
+
+
+def _run(asked: Asked, json_path: Path | None) -> None:
+    from bot.campaign.bench import RunnerBench
+    from bot.campaign.live import Terminal
+    from bot.campaign.processes import end_descendants
+    from bot.campaign.session import Session
+    from bot.campaign.store import write_atomically
+    from bot.campaign.story import story, summary
+    from bot.settings import Settings
+
+    signal.signal(signal.SIGTERM, _terminated)
+    terminal = Terminal()
+    with Session(asked, Settings(), RunnerBench(), terminal) as session:
+        order = session.order()
+        try:
+            with terminal:
+                report = session.run(order)
+        except KeyboardInterrupt:
+            # The campaign's thread may be in the middle of a measurement: it is asked first, and not waited for long.
+            terminal.stop()
+            session.engine.settle(SETTLE_SECONDS)
+            end_descendants()
+            print(f"interrupted; campaign {order.campaign} continues when the command is run again", file=sys.stderr, flush=True)
+            os._exit(INTERRUPTED)
+        if json_path is not None:
+            write_atomically(json_path.absolute(), json.dumps(summary(report), indent=1).encode() + b"\n")
+        typer.echo(story(report))
+        sys.stdout.flush()
+        session.close()
+
+
+def _state(folder: Path | None) -> Path:
+    """The state folder. One that is named is what the runner uses too."""
+    if folder is not None:
+        os.environ[VARIABLE] = str(made(folder.expanduser().absolute()))
+    return state_folder()
+
+
+def _terminated(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> None:
+    """The entry point: every expected failure becomes one message and exit status 2."""
+    try:
+        app()
+    except FaultsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(EXPECTED_FAILURE)
+    except FactoryError as error:
+        print(f"kernel-factory: {error}", file=sys.stderr)
+        sys.exit(EXPECTED_FAILURE)
+
+
+if __name__ == "__main__":
+    main()
