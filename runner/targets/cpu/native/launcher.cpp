@@ -1,0 +1,108 @@
+// The trusted program in which a candidate runs: maps the arena, gives up everything, loads the candidate, and serves.
+//
+// Usage: launcher ARENA_FD MEMORY_BYTES LIBRARY SYMBOL. It is started inside the sandbox (no network, no files but the loader's
+// libraries, no other process). The candidate's code first runs in `dlopen`, when all limits already hold. From then on
+// this process is the candidate's: nothing that it says is believed.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <ucontext.h>
+
+#include <cerrno>
+
+#include "seccomp.hpp"
+#include "serve.hpp"
+
+namespace {
+
+kf::Control* g_control = nullptr;
+
+struct CallName {
+    int number;
+    const char* name;
+};
+#define KF_CALL(name) {__NR_##name, #name}
+// Those that people try. Any other is reported by its number.
+constexpr CallName kCallNames[] = {
+    KF_CALL(clone),     KF_CALL(execve),     KF_CALL(execveat), KF_CALL(socket),          KF_CALL(socketpair),        KF_CALL(connect),
+    KF_CALL(bind),      KF_CALL(ptrace),     KF_CALL(kill),     KF_CALL(tkill),           KF_CALL(tgkill),            KF_CALL(openat),
+    KF_CALL(mmap),      KF_CALL(mprotect),   KF_CALL(mount),    KF_CALL(unshare),         KF_CALL(setns),             KF_CALL(memfd_create),
+    KF_CALL(io_uring_setup), KF_CALL(bpf),   KF_CALL(perf_event_open), KF_CALL(process_vm_readv), KF_CALL(process_vm_writev),
+    KF_CALL(pipe2),     KF_CALL(dup),        KF_CALL(dup3),     KF_CALL(eventfd2),        KF_CALL(timer_create),      KF_CALL(setitimer),
+    KF_CALL(userfaultfd), KF_CALL(shmget),   KF_CALL(shmat),    KF_CALL(msgget),          KF_CALL(semget),            KF_CALL(unlinkat),
+    KF_CALL(close_range), KF_CALL(setrlimit), KF_CALL(pidfd_open), KF_CALL(pidfd_getfd),  KF_CALL(pidfd_send_signal), KF_CALL(ftruncate),
+    KF_CALL(mlock),     KF_CALL(mlockall),   KF_CALL(setuid),   KF_CALL(sched_setscheduler), KF_CALL(setpriority),    KF_CALL(wait4),
+#ifdef __NR_fork
+    KF_CALL(fork),      KF_CALL(vfork),      KF_CALL(open),     KF_CALL(creat),           KF_CALL(unlink),            KF_CALL(alarm),
+#endif
+};
+
+long abort_signal_argument(const ucontext_t& context) {
+#if defined(__x86_64__)
+    return static_cast<long>(context.uc_mcontext.gregs[REG_RDX]);
+#else
+    return static_cast<long>(context.uc_mcontext.regs[2]);
+#endif
+}
+
+// A trapped call has not happened. Say which it was, and end. Raising SIGABRT is how the C library ends a program: not an attack.
+void on_forbidden_call(int, siginfo_t* info, void* context) {
+    const bool aborting = info->si_syscall == __NR_tgkill && abort_signal_argument(*static_cast<ucontext_t*>(context)) == SIGABRT;
+    char* text = g_control->text;
+    if (!aborting) {
+        const char* name = nullptr;
+        for (const CallName& call : kCallNames) {
+            if (call.number == info->si_syscall) name = call.name;
+        }
+        if (name != nullptr) {
+            std::strncpy(text, name, sizeof g_control->text - 1);
+        } else {
+            std::snprintf(text, sizeof g_control->text, "number %d", info->si_syscall);
+        }
+    }
+    kf::release(&g_control->reason, aborting ? kf::kAborted : kf::kForbiddenCall);
+    syscall(SYS_exit_group, aborting ? 128 + SIGABRT : 128 + SIGSYS);
+    __builtin_trap();
+}
+
+void limit(__rlimit_resource resource, rlim_t value) {
+    const rlimit limits{value, value};
+    if (setrlimit(resource, &limits) != 0) kf::fail("setrlimit");
+}
+
+void give_up_everything(rlim_t memory) {
+    dup2(2, 1);
+    close(0);
+    syscall(SYS_close_range, 3u, ~0u, 0u);
+    limit(RLIMIT_CORE, 0);
+    limit(RLIMIT_FSIZE, 0);
+    limit(RLIMIT_NOFILE, 8);
+    limit(RLIMIT_MEMLOCK, 0);
+    limit(RLIMIT_AS, memory);
+    struct sigaction action {};
+    action.sa_sigaction = on_forbidden_call;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    if (sigaction(SIGSYS, &action, nullptr) != 0) kf::fail("sigaction");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) kf::fail("prctl");
+    if (!kf::restrict_system_calls(kf::Stage::kLoading)) kf::fail("seccomp");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 5) return 64;
+    const kf::Calls calls = kf::attach(std::atoi(argv[1]));
+    g_control = calls.control;
+    give_up_everything(std::strtoull(argv[2], nullptr, 10));
+
+    void* library = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL);
+    auto call = library ? reinterpret_cast<void (*)(const std::uint64_t*)>(dlsym(library, argv[4])) : nullptr;
+    if (call == nullptr) {
+        std::fprintf(stderr, "%s\n", dlerror());
+        kf::release(&g_control->reason, kf::kCannotLoad);
+        return 70;
+    }
+    if (!kf::restrict_system_calls(kf::Stage::kServing)) kf::fail("seccomp");
+    kf::serve(calls, call);
+}

@@ -1,0 +1,26 @@
+"""The table of targets: which `hardware.target` of a spec is judged by which module."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from runner.errors import FactoryError
+from runner.spec.models import Spec
+from runner.targets.cpu.target import CpuTarget
+from runner.targets.protocol import Target
+
+
+@lru_cache(maxsize=1)
+def _cpu() -> CpuTarget:
+    return CpuTarget()
+
+
+_TARGETS = {"cpu": _cpu}
+
+
+def target_for(spec: Spec) -> Target:
+    """The target that judges this spec. Raises `FactoryError` naming those that exist."""
+    make = _TARGETS.get(spec.hardware.target)
+    if make is None:
+        raise FactoryError(f"no target `{spec.hardware.target}` is built into this version; there is: {', '.join(_TARGETS)}")
+    return make()
