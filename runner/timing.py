@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import torch
 
 from runner.correctness import Verifier, Wrong
+from runner.errors import FactoryError
 from runner.inputs import DTYPES, Pool, derive
 from runner.oracle import Oracle
 from runner.spec.load import LoadedSpec
@@ -226,8 +227,10 @@ class Run:
             if budget is not None:
                 elements = min(largest, budget)
                 budget -= elements
+            # First the inputs: the pool's tensors are the very ones that the slot was loaded from, and the worker compares with them.
+            inputs = self._fresh(seed, slot)
             try:
-                self._verifier.sampled(worker.inspect(slot), self._fresh(seed, slot), derive(seed, "sample", slot), elements)
+                self._verifier.sampled(worker.inspect(slot), inputs, derive(seed, "sample", slot), elements)
             except Wrong as error:
                 raise WrongWhenTimed(f"{self._workload.name}: right when checked, wrong when timed: {error}") from error
             if budget is not None and budget <= 0:
@@ -239,7 +242,7 @@ def _blame(side: str) -> Iterator[None]:
     """Turn the other side's failures into `Lost`."""
     try:
         yield
-    except (Rejected, WrongWhenTimed) as error:
+    except (Rejected, WrongWhenTimed, FactoryError) as error:
         if side == "A":
             raise
         message = error.message if isinstance(error, Rejected) else str(error)
