@@ -40,10 +40,11 @@ def write(path: Path, experiments: Iterable[Experiment]) -> None:
 def read(path: Path) -> list[Experiment]:
     """Read an exported file, in its order. `FactoryError` names the line that is not an experiment."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines(): a message may hold other line separators.
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise FactoryError(f"{path}: the experiments can't be read: {error}") from error
-    if not lines or _object(path, 1, lines[0]) != HEADER:
+    if _object(path, 1, lines[0]) != HEADER:
         raise FactoryError(f'{path}:1:1: the first line must be {json.dumps(HEADER)}, as "export" writes it')
     experiments = []
     for number, line in enumerate(lines[1:], start=2):

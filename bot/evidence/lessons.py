@@ -76,11 +76,11 @@ def _knobs(group: Sequence[Experiment], where: str) -> list[Lesson]:
 
 
 def _effect(effect: Effect, measured: Sequence[Sequence[Experiment]], where: str) -> Lesson:
-    against = ", ".join(
-        f"{_short(contrast.other)} by {contrast.ratio:.2f}× ({contrast.interval[0]:.2f}–{contrast.interval[1]:.2f})"
+    over = [
+        f"{contrast.ratio:.2f}× ({contrast.interval[0]:.2f}–{contrast.interval[1]:.2f}) as fast as {_short(contrast.other)}"
         for contrast in effect.contrasts
-    )
-    statement = f"{effect.knob}: {_short(effect.contrasts[0].better)} beats {against}, other knobs equal{where}."
+    ]
+    statement = f"{effect.knob}: {_short(effect.contrasts[0].better)} is {', '.join(over)}, other knobs equal{where}."
     return Lesson(statement, _ids(one for row in effect.points for one in measured[row]), math.log(effect.contrasts[0].ratio))
 
 

@@ -26,6 +26,8 @@ _PIECES = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"[A-Za-z0-9_]")
+_QUOTES = "\"'"
+_JOINING = "+-*/%<>=&|^!~:.#"
 
 
 def is_known(
@@ -46,7 +48,7 @@ def is_known(
             continue
         if tier is not None and experiment.tier != tier:
             continue
-        if experiment.kernel_tree == kernel_tree or (normalized is not None and experiment.normalized == normalized):
+        if experiment.kernel_tree == kernel_tree or (normalized and experiment.normalized == normalized):
             return experiment
     return None
 
@@ -62,7 +64,7 @@ def normalized_hash(candidate: Candidate) -> str:
 
 
 def normalize(source: str) -> str:
-    """C++ without comments, with spaces only between words and line ends only around preprocessor lines."""
+    """C++ without comments, with spaces only where pieces would join without, and line ends only around preprocessor lines."""
     pieces: list[str] = []
     gap, directive, line_start = "", False, True
     for match in _PIECES.finditer(source.replace("\r\n", "\n")):
@@ -83,6 +85,12 @@ def normalize(source: str) -> str:
 
 
 def _needs_space(before: str, after: str, directive: bool) -> bool:
-    # Two operators that stand apart may mean something else together (`+ +`), and in a directive every space can matter
-    # (`#define F (x)` is not `#define F(x)`): only between a word and a sign outside directives is a space without meaning.
-    return directive or bool(_WORD.match(before[-1])) == bool(_WORD.match(after[0]))
+    """Whether a space between two pieces may carry a meaning: the pieces would join without it (`a b`, `+ +`, `L "x"`).
+
+    In a directive every space may: `#define F (x)` is not `#define F(x)`.
+    """
+    one, other = before[-1], after[0]
+    words = bool(_WORD.match(one)), bool(_WORD.match(other))
+    if any(words):
+        return directive or all(words) or one in _QUOTES or other in _QUOTES
+    return directive or (one in _JOINING and other in _JOINING)
