@@ -189,6 +189,11 @@ def names(text: str) -> set[str]:
     return found - set(CONSTANTS)
 
 
+def texts(text: str) -> set[str]:
+    """The pieces of text in quotes within an expression. Raises `FactoryError`."""
+    return {node.value for node in ast.walk(_parse(text)) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> ast.Expression:
     """Parse within the bounds. Raises `FactoryError` that says what is allowed."""
