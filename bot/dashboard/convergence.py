@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
-
-import matplotlib as mpl
-
-mpl.use("Agg")
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from bot.evidence.experiment import Experiment
+from runner.verdict import Verdict
 
 # Okabe and Ito's palette: told apart with every common kind of colour vision, and in grey by the line styles below.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 _STYLES = ("-", "--", "-.", ":")
 _INK, _MUTED, _GRID, _FAILED = "#24292f", "#57606a", "#d8dee4", "#cf222e"
+_SIGNS = {
+    Verdict.POLICY_VIOLATION: "s",
+    Verdict.BUILD_ERROR: "+",
+    Verdict.LAUNCH_ERROR: "x",
+    Verdict.TIMEOUT: "1",
+    Verdict.INCORRECT: "^",
+    Verdict.IMPLAUSIBLE: "*",
+    Verdict.EVALUATION_LOST: ".",
+    Verdict.SLOWER: "2",
+    Verdict.ACCEPTED: "3",
+}
 
 
 def write_plot(experiments: Sequence[Experiment], path: Path, *, min_speedup: float | None = None, title: str = "") -> None:
@@ -33,11 +42,15 @@ def write_plot(experiments: Sequence[Experiment], path: Path, *, min_speedup: fl
     for number, agent in enumerate(dict.fromkeys(experiment.agent for experiment in ordered)):
         mine = [experiment for experiment in ordered if experiment.agent == agent]
         _draw_lineage(axes, plain(agent), mine, places, number, len(ordered))
+    _draw_full(axes, ordered)
     _draw_failures(axes, ordered, places)
     _draw_bars(axes, min_speedup)
     _dress(axes, len(ordered), plain(title))
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
+    with warnings.catch_warnings():
+        # A title in a script that the font lacks is shown with boxes; that is no reason to fail or to print.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
 def plain(text: str) -> str:
@@ -47,12 +60,13 @@ def plain(text: str) -> str:
 
 def _draw_lineage(axes: Axes, agent: str, mine: Sequence[Experiment], places: dict[str, int], number: int, last: int) -> None:
     colour = _COLOURS[number % len(_COLOURS)]
-    timed = [(places[experiment.id], experiment.speedup, experiment.tier) for experiment in mine if experiment.speedup is not None]
-    for tier, marker, area in (("screening", "o", 16.0), ("full", "D", 46.0)):
-        xs = [place for place, _, its in timed if its == tier]
-        ys = [speedup for _, speedup, its in timed if its == tier]
-        edge, alpha = (_INK, 1.0) if tier == "full" else ("none", 0.45)
-        axes.scatter(xs, ys, s=area, marker=marker, color=colour, edgecolors=edge, alpha=alpha, linewidths=0.8, zorder=3)
+    timed = [(places[experiment.id], experiment.speedup, experiment) for experiment in mine if experiment.speedup is not None]
+    screened = [(place, speedup) for place, speedup, experiment in timed if experiment.tier == "screening"]
+    axes.scatter([x for x, _ in screened], [y for _, y in screened], s=16, color=colour, alpha=0.45, linewidths=0, zorder=3)
+    for place, speedup, experiment in timed:
+        if experiment.tier == "full":
+            face = colour if experiment.verdict is Verdict.ACCEPTED else "white"
+            axes.scatter(place, speedup, s=44, marker="D", facecolors=face, edgecolors=colour, linewidths=1.4, zorder=5)
     best, steps = 0.0, []
     for place, speedup, _ in timed:
         best = max(best, speedup)
@@ -60,25 +74,37 @@ def _draw_lineage(axes: Axes, agent: str, mine: Sequence[Experiment], places: di
     if steps:
         steps.append((last, best))
         style = _STYLES[number % len(_STYLES)]
-        axes.step(
-            *zip(*steps, strict=True),
-            where="post",
-            color=colour,
-            linestyle=style,
-            linewidth=1.8,
-            label=f"{agent}: best {best:.2f}×",
-            zorder=4,
-        )
+        xs, ys = [place for place, _ in steps], [speedup for _, speedup in steps]
+        label = f"{agent}: best {best:.2f}×"
+        axes.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.8, label=label, zorder=4)
     else:
         axes.plot([], [], color=colour, label=f"{agent}: nothing timed")
 
 
+def _draw_full(axes: Axes, ordered: Sequence[Experiment]) -> None:
+    """Entries of the legend for what was judged in full: one look for all lineages."""
+    full = {experiment.verdict for experiment in ordered if experiment.tier == "full" and experiment.speedup is not None}
+    for verdict, face in ((Verdict.ACCEPTED, _MUTED), (Verdict.SLOWER, "white")):
+        if verdict in full:
+            label = f"judged in full: {verdict}"
+            axes.scatter([], [], s=44, marker="D", facecolors=face, edgecolors=_MUTED, linewidths=1.4, label=label)
+
+
 def _draw_failures(axes: Axes, ordered: Sequence[Experiment], places: dict[str, int]) -> None:
-    failed = [places[experiment.id] for experiment in ordered if experiment.speedup is None]
-    if failed:
-        transform = axes.get_xaxis_transform()
+    """Everything that could not be timed stands at the bottom, whatever the scale above it; a sign a verdict."""
+    verdicts = sorted({experiment.verdict for experiment in ordered if experiment.speedup is None})
+    for verdict in verdicts:
+        failed = [places[experiment.id] for experiment in ordered if experiment.speedup is None and experiment.verdict is verdict]
         axes.scatter(
-            failed, [0.025] * len(failed), marker="x", s=22, linewidths=1.1, color=_FAILED, transform=transform, label="failed", zorder=3
+            failed,
+            [0.03] * len(failed),
+            marker=_SIGNS[verdict],
+            s=26,
+            linewidths=1.2,
+            color=_FAILED,
+            transform=axes.get_xaxis_transform(),
+            label=f"{verdict} ({len(failed)})",
+            zorder=3,
         )
 
 
