@@ -46,9 +46,9 @@ def tune(
     """Try up to `trials` points that neither `prior` nor this request knows; the best of this request with its knobs frozen.
 
     `prior` are trials of the same space from elsewhere: learned from, never tried again, never returned. `recorded` are the first
-    trials of this same request, done before a crash: replayed, not measured, counted. Without a prior the first point is the one that
-    the candidate's table chooses, if it chooses one for all workloads. `on_trial` hears each newly measured trial; what it raises
-    ends the search. None when no trial could be timed. The target's lock is held for a trial, not for the search.
+    trials of this same request, done before a crash: replayed, not measured, counted. The first point is the one that the candidate's
+    table chooses, if it chooses one for all workloads and `prior` does not know it. `on_trial` hears each newly measured trial; what
+    it raises ends the search. None when no trial could be timed. The target's lock is held for a trial, not for the search.
     """
     space = Space(candidate.manifest.knobs)
     search = make_strategy(strategy, space, seed)
@@ -59,8 +59,8 @@ def tune(
     done: list[Trial] = []
     for index in range(trials):
         point = search.ask()
-        if index == 0 and not prior:
-            point = _chosen(space, candidate) or point
+        if index == 0:
+            point = _chosen(space, candidate, prior) or point
         if index < len(recorded):
             trial = recorded[index]
             point = space.point(trial.knobs) or point
@@ -104,8 +104,9 @@ def _worth(trial: Trial) -> float | None:
     return None if trial.speedup is None else math.log(trial.speedup)
 
 
-def _chosen(space: Space, candidate: Candidate) -> Point | None:
-    """The point that a table of one row chooses."""
+def _chosen(space: Space, candidate: Candidate, prior: Sequence[Trial]) -> Point | None:
+    """The point that a table of one row chooses, unless it is known."""
     if len(candidate.manifest.table) != 1:
         return None
-    return space.point({name: value for name, value in candidate.manifest.table[0].items() if name != "when"})
+    point = space.point({name: value for name, value in candidate.manifest.table[0].items() if name != "when"})
+    return None if any(space.point(trial.knobs) == point for trial in prior) else point

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Literal
 
 from bot.agents.protocol import Brief, Proposal, TuningRequest
 from bot.evidence import space
+from bot.evidence.experiment import Experiment
 from bot.evidence.novelty import is_known
 from runner.candidate import Candidate, Provenance, with_knobs
 from runner.identity import source_hash
@@ -23,32 +25,34 @@ class SearchAgent:
     def propose(self, brief: Brief) -> Sequence[Proposal]:
         """One proposal: the lineage's kernel with a search over its knobs. None when every point was tried, or nothing may be spent.
 
-        A kernel without knobs is proposed once, as it is.
+        What earlier campaigns found is evidence, not a measurement of this one: their best point is chosen in the proposal's table
+        and left out of the prior, so that the tuner measures it first. A kernel without knobs is proposed once, as it is.
         """
         self.note = ""
-        candidate = brief.start
-        if not candidate.manifest.knobs:
-            return self._as_it_is(brief, candidate)
+        start = brief.start
+        if not start.manifest.knobs:
+            return self._as_it_is(brief, start)
         if brief.trials < 1:
             self.note = "no evaluations are left for this round"
             return ()
-        known = space.comparable(brief.experiments, brief.spec.spec_hash, brief.device, source_hash(candidate))
-        tried = {space.point(experiment.knobs) for experiment in known if experiment.campaign == brief.campaign}
-        points = space.size(candidate)
-        if len(tried) >= points:
-            self.note = f"all {points:,} points of the space were tried"
+        known = space.comparable(brief.experiments, brief.spec.spec_hash, brief.device, source_hash(start))
+        known = [experiment for experiment in known if space.contains(start, experiment.knobs)]
+        again = _to_measure_again(brief, known)
+        prior = [experiment for experiment in known if space.point(experiment.knobs) != again]
+        left = space.size(start) - len({space.point(experiment.knobs) for experiment in prior})
+        if left < 1:
+            self.note = f"all {space.size(start):,} points of the space were tried"
             return ()
-        best = space.best([experiment for experiment in known if space.contains(candidate, experiment.knobs)])
-        if best is not None:
-            candidate = with_knobs(candidate, best.knobs)
         request = TuningRequest(
             strategy=self.strategy,
-            trials=min(brief.trials, points - len(tried)),
+            trials=min(brief.trials, left),
             seed=brief.seed,
-            prior=tuple(space.trial_of(experiment) for experiment in known),
+            # The best comes last: a local search starts from the last gain that it heard of.
+            prior=tuple(space.trial_of(experiment) for experiment in sorted(prior, key=_worth)),
         )
-        hypothesis = f"search ({self.strategy}) over {points:,} points; {len(known):,} evaluations of it are known"
-        provenance = Provenance(agent=brief.agent, kind="search", parent=brief.start.tree, hypothesis=hypothesis)
+        hypothesis = f"search ({self.strategy}) over {space.size(start):,} points, {len(known):,} evaluations of which are known"
+        provenance = Provenance(agent=brief.agent, kind="search", parent=start.tree, hypothesis=hypothesis)
+        candidate = start if again is None else with_knobs(start, dict(again))
         return (Proposal(candidate=candidate, provenance=provenance, tuning=request),)
 
     def _as_it_is(self, brief: Brief, candidate: Candidate) -> Sequence[Proposal]:
@@ -58,3 +62,33 @@ class SearchAgent:
             return ()
         provenance = Provenance(agent=brief.agent, kind="seed", parent=None, hypothesis="as it is: it has no knobs to search")
         return (Proposal(candidate=candidate, provenance=provenance),)
+
+
+def _to_measure_again(brief: Brief, known: Sequence[Experiment]) -> space.Point | None:
+    """The best point of earlier campaigns that this one has not measured, if it promises more than what this one has.
+
+    Lineages that search the same kernel take different points, the first one the best, so that none is measured twice in a round.
+    """
+    earlier: dict[space.Point, list[float]] = {}
+    mine = {space.point(experiment.knobs): space.lower_end(experiment) for experiment in known if experiment.campaign == brief.campaign}
+    for experiment in known:
+        if experiment.speedup is not None and space.point(experiment.knobs) not in mine:
+            earlier.setdefault(space.point(experiment.knobs), []).append(space.lower_end(experiment))
+    # Equals are ordered by their knobs, so that the same notebook always gives the same point.
+    ranked = sorted(earlier, key=lambda point: (-fmean(earlier[point]), str(point)))
+    rank = _rank(brief)
+    if len(ranked) <= rank or fmean(earlier[ranked[rank]]) <= max(mine.values(), default=0.0):
+        return None
+    return ranked[rank]
+
+
+def _rank(brief: Brief) -> int:
+    """The lineage's place among those that search the same kernel."""
+    agents = brief.spec.spec.agents
+    start = next((agent.start for agent in agents if agent.name == brief.agent), None)
+    alike = [agent.name for agent in agents if agent.kind == "search" and agent.start == start]
+    return alike.index(brief.agent) if brief.agent in alike else 0
+
+
+def _worth(experiment: Experiment) -> tuple[float, str]:
+    return experiment.speedup or 0.0, experiment.id
