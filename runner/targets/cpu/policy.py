@@ -31,7 +31,7 @@ def check_sources(files: Mapping[str, bytes], spec: Spec) -> tuple[str, ...]:
     `launch.yaml` is checked first, against the spec and against the policy; sources only when it can be read.
     """
     try:
-        candidate = candidate_from_files(files, "", spec.policy)
+        candidate = candidate_from_files(files, ".", spec.policy)
     except FaultsError as error:
         return _messages(error.faults)
     faults = [*check_manifest(spec, candidate), *_check_launch(candidate, spec.policy)]
@@ -45,7 +45,7 @@ def check_sources(files: Mapping[str, bytes], spec: Spec) -> tuple[str, ...]:
 
 
 def _messages(faults: Sequence[Fault]) -> tuple[str, ...]:
-    ordered = [str(fault).removeprefix("/") for fault in sorted(set(faults))]
+    ordered = [str(fault).removeprefix("./") for fault in sorted(set(faults))]
     if len(ordered) > MAX_MESSAGES:
         ordered = [*ordered[:MAX_MESSAGES], f"and {len(ordered) - MAX_MESSAGES} more"]
     return tuple(ordered)
