@@ -61,6 +61,25 @@ def judge(
         return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(fresh, tuple(selection), axes or {})
 
 
+def refused(spec: LoadedSpec, target: Target, why: Rejected) -> Result:
+    """The result for what cannot even be read as a candidate: there is no tree to name."""
+    device = target.device()
+    return Result(
+        spec=spec.spec.id,
+        identity=Identity(kernel_tree="", spec_hash=spec.spec_hash, harness=harness_hash()),
+        tier="screening",
+        verdict=why.verdict,
+        message=_short(why.message),
+        knobs=(),
+        seed=0,
+        started=_now(),
+        seconds=0.0,
+        device=device.name,
+        device_id=device.id,
+        environment={},
+    )
+
+
 class _Evaluation:
     """One evaluation while it runs: what is known so far, so that whatever ends it still gives a whole result."""
 
@@ -95,7 +114,7 @@ class _Evaluation:
         self.environment: dict[str, Fact] = {"torch": torch.__version__, **self.device.facts}
         self.selection: tuple[str, ...] = ()
         self.begun = time.monotonic()
-        self.started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.started = _now()
 
     def run(self, fresh: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> Result:
         self.selection = (*selection, *(f"{name}={length}" for name, length in axes.items()))
@@ -184,7 +203,7 @@ class _Evaluation:
             ),
             tier="screening" if self.selection else self.tier,
             verdict=verdict,
-            message=message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + " …",
+            message=_short(message),
             knobs=contestant.knobs if contestant is not None else (),
             seed=self.seed,
             started=self.started,
@@ -200,3 +219,11 @@ class _Evaluation:
             reproduction=self.reproduction,
             facts=facts,
         )
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + " …"

@@ -1,0 +1,208 @@
+"""The command `kernel-runner`: evaluate, reproduce, report, build, attack, doctor. All that a benchmark machine needs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from runner.errors import FactoryError, FaultsError
+from runner.report import as_json, markdown
+from runner.result import Result, load_result, write_result
+from runner.verdict import Rejected, Verdict
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Judges kernels: builds, checks and measures them on this machine.")
+
+NOT_SO, EXPECTED_FAILURE = 1, 2
+PROJECT = Path(__file__).resolve().parent.parent
+
+SpecFolder = Annotated[Path, typer.Argument(help="The spec's folder, such as kernel-specs/rmsnorm-cpu.")]
+CandidateName = Annotated[str, typer.Option(help="A kernel folder, `champion` (the spec's kernel/), or `baseline:NAME`.")]
+ResultFile = Annotated[Path, typer.Argument(help="A result.json.")]
+
+
+@app.command()
+def evaluate(
+    spec: SpecFolder,
+    out: Annotated[Path, typer.Option(help="Where the result is written, as JSON.")],
+    candidate: CandidateName = "champion",
+    against: Annotated[str, typer.Option(help="`baseline`, `champion`, or a kernel folder to compare with.")] = "baseline",
+    tier: Annotated[Literal["full", "screening"], typer.Option(help="screening takes seconds and is for search.")] = "full",
+    workload: Annotated[list[str] | None, typer.Option(help="Only this workload; may be given several times.")] = None,
+    axes: Annotated[str | None, typer.Option(help="Other axis lengths for the workload, such as rows=3,cols=17.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw the same inputs and hidden workloads again.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Choose the baselines anew.")] = False,
+    summary: Annotated[Path | None, typer.Option(help="Also write the Markdown summary to this file.")] = None,
+    require: Annotated[Literal["accepted"] | None, typer.Option(help="Exit with status 1 for every other verdict.")] = None,
+) -> None:
+    """Judge a kernel. Prints a Markdown summary; the exit status is 0 whatever the verdict, 2 when there could be none."""
+    from runner.evaluate import evaluate_named
+    from runner.terminal import shown_progress
+
+    with shown_progress() as progress:
+        result = evaluate_named(
+            spec,
+            candidate,
+            tier=tier,
+            seed=seed,
+            against=against,
+            fresh=fresh,
+            progress=progress,
+            selection=tuple(workload or ()),
+            axes=parse_axes(axes),
+        )
+    write_result(result, out)
+    text = markdown(result, str(out))
+    typer.echo(text)
+    if summary is not None:
+        _write(summary, text)
+    if require is not None and result.verdict is not Verdict.ACCEPTED:
+        raise typer.Exit(NOT_SO)
+
+
+@app.command()
+def reproduce(
+    result: ResultFile,
+    spec: Annotated[Path | None, typer.Option(help="The spec's folder, if it isn't the one around the result.")] = None,
+    candidate: Annotated[Path | None, typer.Option(help="The kernel's folder, if it isn't the spec's kernel/.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the new result here.")] = None,
+) -> None:
+    """Measure a result again with other inputs, and say whether it holds: exit status 0 when it does, 1 when not."""
+    from runner.reproduce import find_spec, find_subject
+    from runner.reproduce import reproduce as measure_again
+    from runner.targets.registry import target_for
+    from runner.terminal import shown_progress
+
+    recorded = load_result(result)
+    loaded = find_spec(recorded, result, spec)
+    subject = find_subject(recorded, loaded, candidate)
+    with shown_progress() as progress:
+        found = measure_again(recorded, loaded, subject, target_for(loaded.spec), progress)
+    if found.again is not None:
+        if out is not None:
+            write_result(found.again, out)
+        typer.echo(_compared(recorded, found.again))
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    for difference in found.differences:
+        typer.echo(f"does not hold: {difference}")
+    if not found.holds:
+        raise typer.Exit(NOT_SO)
+    typer.echo("holds")
+
+
+@app.command()
+def report(result: ResultFile, json_: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False) -> None:
+    """Print a result as a Markdown table, or its figures as JSON."""
+    recorded = load_result(result)
+    typer.echo(json.dumps(as_json(recorded), indent=1) if json_ else markdown(recorded, str(result)))
+
+
+@app.command()
+def build(
+    spec: SpecFolder,
+    candidate: Annotated[str, typer.Option(help="A kernel folder, or `champion` (the spec's kernel/).")] = "champion",
+    json_: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file.")] = None,
+) -> None:
+    """Check the policy and build every table row of a kernel; nothing of it is run. Exit status 1 when it is refused."""
+    from runner.evaluate import build_named
+
+    found = build_named(spec, candidate)
+    if json_ is not None:
+        _write(json_, json.dumps(found, indent=1))
+    typer.echo(f"{found['verdict']}: {found['message']}" if found["message"] else str(found["verdict"]))
+    for row in found["rows"]:
+        knobs = ", ".join(f"{name}={value}" for name, value in row["knobs"].items()) or "no knobs"
+        facts = ", ".join(f"{name} {value}" for name, value in row["facts"].items())
+        typer.echo(f"{knobs}: {row['sha256'][:16]} {facts}")
+    if found["verdict"] != "built":
+        raise typer.Exit(NOT_SO)
+
+
+@app.command()
+def attack(
+    target: Annotated[str, typer.Option(help="Which target's suite is run.")] = "cpu",
+    suite: Annotated[Path | None, typer.Option(help="The suite's folder; else the one of this project.")] = None,
+    specs: Annotated[Path | None, typer.Option(help="The folder of specs that the suite names; else this project's.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write every case's verdict to this file, as JSON.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw the same variants and inputs again.")] = None,
+    only: Annotated[str, typer.Option(help="Only cases and controls whose names match this pattern.")] = "",
+) -> None:
+    """Run the adversarial suite: cheating kernels must be caught, honest ones must pass. Exit status 1 for any miss."""
+    from runner.attack import run_suite
+    from runner.targets.registry import target_named
+
+    judge_of = target_named(target)
+    folder = suite or PROJECT / "tests" / "adversarial" / target
+    if not folder.is_dir():
+        raise FactoryError(f"{folder}: no such folder; name the suite with --suite")
+    report = run_suite(judge_of, folder, specs or PROJECT / "kernel-specs", out, seed, typer.echo, only=only)
+    if not report.clean:
+        raise typer.Exit(NOT_SO)
+
+
+@app.command()
+def doctor() -> None:
+    """Look at this machine: what the judge needs, whether it is there, and what to do where it isn't."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from runner.doctor import examine
+
+    checks = examine()
+    table = Table("", "check", "found", "remedy")
+    for check in checks:
+        table.add_row("ok" if check.ok else "FAILED", check.name, check.found, check.remedy)
+    Console().print(table)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(NOT_SO)
+
+
+def parse_axes(text: str | None) -> dict[str, int]:
+    """`rows=3,cols=17` as lengths by axis. Raises `FactoryError` for anything else."""
+    axes = {}
+    for part in text.split(",") if text else []:
+        name, equals, length = part.strip().partition("=")
+        if not equals or not name.isidentifier() or not length.isdecimal():
+            raise FactoryError(f"--axes {text}: expected axis=length, with commas between, such as rows=3,cols=17")
+        axes[name] = int(length)
+    return axes
+
+
+def _compared(then: Result, now: Result) -> str:
+    lines = [f"verdict: {then.verdict}, now {now.verdict}"]
+    if then.geomean is not None and now.geomean is not None:
+        lines.append(f"geomean: {_shown(then)}, now {_shown(now)}")
+    return "\n".join(lines)
+
+
+def _shown(result: Result) -> str:
+    assert result.geomean is not None
+    low, high = result.geomean.interval
+    return f"{result.geomean.speedup:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise FactoryError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def main() -> None:
+    """The entry point: every expected failure becomes one message and exit status 2."""
+    try:
+        app()
+    except FaultsError as error:
+        print(error, file=sys.stderr)
+        sys.exit(EXPECTED_FAILURE)
+    except (FactoryError, Rejected) as error:
+        print(f"kernel-runner: {error}", file=sys.stderr)
+        sys.exit(EXPECTED_FAILURE)
+
+
+if __name__ == "__main__":
+    main()
