@@ -20,7 +20,12 @@ _TARGETS = {"cpu": _cpu}
 
 def target_for(spec: Spec) -> Target:
     """The target that judges this spec. Raises `FactoryError` naming those that exist."""
-    make = _TARGETS.get(spec.hardware.target)
+    return target_named(spec.hardware.target)
+
+
+def target_named(name: str) -> Target:
+    """The target of this name. Raises `FactoryError` naming those that exist."""
+    make = _TARGETS.get(name)
     if make is None:
-        raise FactoryError(f"no target `{spec.hardware.target}` is built into this version; there is: {', '.join(_TARGETS)}")
+        raise FactoryError(f"no target `{name}` is built into this version; there is: {', '.join(_TARGETS)}")
     return make()
