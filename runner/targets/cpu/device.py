@@ -1,7 +1,7 @@
 """This machine's processors: identity, caches, and peaks that no honest kernel can beat.
 
-The peaks decide what is `implausible`, so each errs on the high side: a table of vendors' figures for memory where the CPU's family is known,
-a figure above any current socket where it isn't, and for caches and arithmetic more than the cores can do.
+The peaks decide what is `implausible`, so each errs on the high side: a table of vendors' figures for memory where the CPU's family
+is known, a figure above most sockets where it isn't, and for caches and arithmetic more than the cores can do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULT_CLOCK = 6.0e9
 
 @dataclass(frozen=True)
 class Family:
-    """A CPU family: its name, memory peak a socket (channels × rate × 8 bytes, from the vendor's data sheets), highest boost clock in Hz."""
+    """A CPU family: its name, memory peak a socket in bytes/s (channels × rate × 8, from the vendor's data sheets), highest clock in Hz."""
 
     name: str
     memory: float

@@ -13,7 +13,7 @@ _HEAD = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):)? 
 _CONTEXT = re.compile(r"^(?P<file>[^\s:][^:]*): (?P<text>(?:In|At) .*)$")
 _LINKER = re.compile(r"(undefined reference to `[^']*'|multiple definition of `[^']*')")
 _LIMIT = re.compile(
-    r"^(?:compilation terminated.*|cc1plus: (?:out of memory|all warnings).*|virtual memory exhausted.*|g\+\+: fatal error: Killed signal.*)$"
+    r"^(?:compilation terminated.*|cc1plus: (?:out of memory|all warnings).*|virtual memory exhausted.*|g\+\+: fatal error: Killed.*)$"
 )
 
 

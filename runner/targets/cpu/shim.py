@@ -23,7 +23,7 @@ C_TYPES = {
     "int32": "std::int32_t",
     "int64": "std::int64_t",
 }
-_SCALARS = {I32: "std::int32_t", I64: "std::int64_t", F32: "float", F64: "double"}
+_SCALARS: dict[type[I32 | I64 | F32 | F64], str] = {I32: "std::int32_t", I64: "std::int64_t", F32: "float", F64: "double"}
 MAX_SCRATCH = 1 << 32
 
 
@@ -65,7 +65,11 @@ def entry(spec: Spec, manifest: Manifest) -> str:
     return "\n".join(
         [
             "#include <cstring>",
-            "template <class T> static inline T scalar(const std::uint64_t& word) { T value; std::memcpy(&value, &word, sizeof value); return value; }",
+            "template <class T> static inline T scalar(const std::uint64_t& word) {",
+            "    T value;",
+            "    std::memcpy(&value, &word, sizeof value);",
+            "    return value;",
+            "}",
             f'extern "C" __attribute__((visibility("default"))) void {ENTRY}(const std::uint64_t* words) {{',
             *calls,
             "}",

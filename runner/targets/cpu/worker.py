@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
 from runner.errors import FactoryError
-from runner.spec.workload import TensorLayout, Workload
+from runner.spec.workload import TensorLayout
 from runner.targets.cpu import clock
 from runner.targets.cpu.arena import MAX_ORDER, Arena, Place
 from runner.targets.cpu.clock import Outcome
+from runner.targets.cpu.flush import flush
 from runner.targets.protocol import Inspection
 from runner.verdict import Rejected, Verdict
 
@@ -50,8 +51,8 @@ class NativeWorker:
         self,
         arena: Arena,
         process: Process,
-        workload: Workload,
-        flush: Callable[[], None],
+        inputs: Mapping[str, TensorLayout],
+        outputs: Mapping[str, TensorLayout],
         *,
         start_seconds: float,
         lost: str | None = None,
@@ -59,14 +60,15 @@ class NativeWorker:
         self.slots = len(arena.plan.slots)
         self._arena = arena
         self._process = process
-        self._workload = workload
-        self._flush = flush
+        self._outputs = tuple(outputs)
         self._lost = lost
         self._number = 0
-        self._inputs: list[Mapping[str, torch.Tensor]] = [{} for _ in range(self.slots)]
+        self._given: list[Mapping[str, torch.Tensor]] = [{} for _ in range(self.slots)]
         self._words: list[int] = [0] * self.slots
+        layouts = {**inputs, **outputs}
+        self._inputs = tuple(inputs)
         self._views = [
-            {layout.name: arena.tensor(places[layout.name], layout.dtype, layout.shape) for layout in self._layouts()}
+            {name: arena.tensor(places[name], layout.dtype, layout.shape) for name, layout in layouts.items()}
             for places in arena.plan.slots
         ]
         outcome = clock.wait_ready(arena.address, process.pidfd, start_seconds)
@@ -75,21 +77,18 @@ class NativeWorker:
         else:
             self._failed(outcome, start_seconds, "while it was loaded")
 
-    def _layouts(self) -> list[TensorLayout]:
-        return [*self._workload.inputs.values(), *self._workload.outputs.values()]
-
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
         """See the Protocol. The tensors themselves are kept for the comparison in `inspect`: they must not change before it."""
         views = self._views[slot]
         word = _poison()
-        for name in self._workload.inputs:
+        for name in self._inputs:
             views[name].copy_(inputs[name])
         for name, place in self._arena.plan.slots[slot].items():
             for start, length in (place.before, place.after):
                 self._pattern(start, length, word)
-            if name not in self._workload.inputs:
+            if name not in self._inputs:
                 self._pattern(place.start, place.size, word)
-        self._inputs[slot] = dict(inputs)
+        self._given[slot] = dict(inputs)
         self._words[slot] = word
 
     def _pattern(self, start: int, length: int, word: int) -> None:
@@ -97,7 +96,7 @@ class NativeWorker:
 
     def flush(self) -> None:
         """See the Protocol."""
-        self._flush()
+        flush()
 
     def run(self, order: Sequence[int], deadline_s: float) -> float:
         """See the Protocol. An empty order measures what starting and stopping take."""
@@ -115,12 +114,12 @@ class NativeWorker:
         """See the Protocol."""
         views, word = self._views[slot], self._words[slot]
         found: list[str] = []
-        for name, given in self._inputs[slot].items():
-            if name in self._workload.inputs and not _same_bits(views[name], given):
+        for name, given in self._given[slot].items():
+            if name in self._inputs and not _same_bits(views[name], given):
                 found.append(f"input {name} was modified")
         for name, place in self._arena.plan.slots[slot].items():
             found += self._trespasses(name, place, word)
-        outputs = {name: views[name] for name in self._workload.outputs}
+        outputs = {name: views[name] for name in self._outputs}
         for name, output in outputs.items():
             if output.is_floating_point():
                 unwritten = (_bits(output) == _repeated(word, output.element_size())).flatten().nonzero()

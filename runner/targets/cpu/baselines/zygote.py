@@ -1,0 +1,175 @@
+"""The judge's side of the baseline sandbox: one for each spec folder, started when first needed, ended with the judge."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import runner
+from runner import sandbox
+from runner.errors import FactoryError
+from runner.targets.cpu import clock
+from runner.targets.cpu.clock import Outcome
+from runner.targets.cpu.compiler import serve_library
+from runner.targets.cpu.launching import worker_environment
+from runner.targets.cpu.process import STILL_SECONDS, plain
+
+MESSAGE = 1 << 20
+
+
+class Forked:
+    """A process that the zygote forked for one request: its pid as the judge sees it, and the socket on which it answers."""
+
+    def __init__(self, answers: socket.socket, log: Path) -> None:
+        self._answers = answers
+        self._log = log
+        self.pid = -1
+        self.pidfd = -1
+
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """The next answer. Raises `FactoryError` when the process reports an error, ends, or says nothing for `seconds`."""
+        ready, _, _ = select.select([self._answers], [], [], seconds)
+        if not ready:
+            raise FactoryError(f"no answer within {seconds:g} s")
+        data, ancillary, _flags, _address = self._answers.recvmsg(MESSAGE, socket.CMSG_SPACE(struct.calcsize("3i")))
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and self.pidfd < 0 and data:
+                self.pid = struct.unpack("3i", content[: struct.calcsize("3i")])[0]
+                self.pidfd = os.pidfd_open(self.pid)
+        if not data:
+            raise FactoryError(f"it ended without an answer: {self.last_words()}")
+        answer: dict[str, Any] = json.loads(data)
+        if "error" in answer:
+            raise FactoryError(str(answer["error"]))
+        return answer
+
+    def last_words(self) -> str:
+        """The end of what was printed inside."""
+        return plain(self._log.read_bytes()[-2000:])
+
+    def stop(self) -> None:
+        """See `runner.targets.cpu.worker.Process`."""
+        clock.stop(self.pidfd)
+        self.stand_still()
+
+    def stand_still(self) -> None:
+        """See `runner.targets.cpu.worker.Process`."""
+        if clock.stand_still(self.pid, self.pidfd, STILL_SECONDS) is Outcome.TIMEOUT:
+            self._kill()
+
+    def died(self) -> tuple[int, str]:
+        """Its status isn't known (the zygote is its parent); its last words are."""
+        return 1, self.last_words()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End it. Safe to call twice."""
+        if self.pidfd >= 0:
+            self._kill()
+            os.close(self.pidfd)
+            self.pidfd = -1
+        self._answers.close()
+
+
+class Zygote:
+    """The sandboxed Python process that has PyTorch loaded. It sees interpreter, compiler and spec folder; it writes `cache`."""
+
+    def __init__(self, spec_folder: Path, cache: Path) -> None:
+        self._log = cache / "baseline.log"
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        program = [sys.executable, "-m", "runner.targets.cpu.baselines.inside", str(theirs.fileno())]
+        line = sandbox.command(_view(spec_folder, cache), program, _environment())
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={}, pass_fds=(theirs.fileno(),), start_new_session=True
+            )
+        theirs.close()
+        self._requests = ours
+        atexit.register(self.close)
+
+    def alive(self) -> bool:
+        """Whether it can take requests."""
+        return self._process.poll() is None
+
+    def ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> Forked:
+        """Have a fresh process forked for a request. Raises `FactoryError` when there is none."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        forked = Forked(ours, self._log)
+        try:
+            socket.send_fds(self._requests, [json.dumps(request).encode()], [theirs.fileno(), *descriptors])
+        except OSError:
+            theirs.close()
+            forked.close()
+            raise FactoryError(f"the baseline process ended: {forked.last_words()}") from None
+        theirs.close()
+        try:
+            # The first request waits until PyTorch is imported.
+            forked.receive(seconds=120)
+        except FactoryError:
+            forked.close()
+            raise
+        return forked
+
+    def close(self) -> None:
+        """End it and everything that it forked. Safe to call twice."""
+        atexit.unregister(self.close)
+        self._requests.close()
+        self._process.kill()
+        self._process.wait()
+
+
+def _view(spec_folder: Path, cache: Path) -> sandbox.View:
+    """The system's programs, the Python installation, this package, the spec; `/cache` is writable."""
+    places = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, str(Path(runner.__file__).resolve().parent)}
+    extra = {place: Path(place) for place in sorted(places) if place != "/usr"}
+    extra |= {"/spec": spec_folder.resolve(), "/serve.so": serve_library()}
+    for optional in ("/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu"):
+        if Path(optional).exists():
+            extra[optional] = Path(optional)
+    view = sandbox.system_view(extra=extra)
+    return sandbox.View(view.read_only, {"/cache": cache.resolve()}, view.links, 1 << 30, proc=True, devices=True)
+
+
+def _environment() -> dict[str, str]:
+    return {
+        **worker_environment(),
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/tmp",
+        "USER": "factory",
+        "LC_ALL": "C.UTF-8",
+        "TMPDIR": "/tmp",
+        "PYTHONPATH": str(Path(runner.__file__).resolve().parent.parent),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+_zygotes: dict[tuple[Path, Path], Zygote] = {}
+
+
+def zygote(spec_folder: Path, cache: Path) -> Zygote:
+    """The living zygote of a spec folder, started if need be."""
+    key = (spec_folder.resolve(), cache.resolve())
+    found = _zygotes.get(key)
+    if found is None or not found.alive():
+        if found is not None:
+            found.close()
+        found = _zygotes[key] = Zygote(spec_folder, cache)
+    return found
