@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from runner.targets.cpu import clock
-from runner.targets.cpu.device import last_level_cache
+from runner.targets.cpu.machine import last_level_cache
 
 FACTOR = 4
 
