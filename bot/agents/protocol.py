@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from bot.evidence.experiment import Experiment
-from bot.evidence.lessons import Lesson
 from runner.candidate import Candidate, Provenance
 from runner.spec.load import LoadedSpec
 from runner.tuning import Trial
+
+if TYPE_CHECKING:
+    from bot.evidence.lessons import Lesson
 
 
 @dataclass(frozen=True)
