@@ -34,7 +34,7 @@ def check_files(draft: Draft, folder: Path) -> Iterator[Fault]:
         yield from _check_entry(draft, folder, path, entry, arguments, broken)
     for path, agent in draft.items(("agents",), AgentSpec):
         if not (folder / agent.start / "launch.yaml").is_file():
-            message = f"`{agent.start}` is not a kernel: there is no `{agent.start}/launch.yaml` in the spec's folder{_kernels(folder)}"
+            message = f"there is no kernel `{agent.start}`: the file `{agent.start}/launch.yaml` is missing{_kernels(folder)}"
             yield draft.source.fault((*path, "start") if (*path, "start") in draft.source.values else path, message)
 
 

@@ -21,7 +21,7 @@ def check_workloads(draft: Draft) -> Iterator[Fault]:
     written = [(path, item) for kind in ("public", "edge") for path, item in draft.items(("workloads", kind), WorkloadSpec)]
     hidden = draft.items(("workloads", "hidden"), HiddenSpec)
     yield from duplicates(draft, [*written, *hidden], "a workload")
-    for path, item in [*written, *hidden]:
+    for path, item in [*written, *hidden] if draft.mappings("inputs", "outputs") else ():
         yield from _check_tensor_names(draft, path, item)
     for path, item in written:
         lengths = list(_check_lengths(draft, path, item.axes))
@@ -51,6 +51,8 @@ def _check_tensor_names(draft: Draft, path: Path, item: WorkloadSpec | HiddenSpe
 
 def _check_lengths(draft: Draft, path: Path, lengths: Mapping[str, Any]) -> Iterator[Fault]:
     """The axes of a workload are exactly the var axes, and each length given as a number lies within its axis' bounds."""
+    if not draft.mappings("axes"):
+        return
     axes = draft.entries(("axes",), Axis)
     var = {name: axis for name, axis in axes.items() if isinstance(axis, VarAxis)}
     known = draft.names(("axes",))
@@ -76,7 +78,7 @@ def _bounds_fault(name: str, axis: VarAxis, low: int, high: int) -> str:
 def _check_values(draft: Draft, path: Path, item: WorkloadSpec) -> Iterator[Fault]:
     """The constraints hold, and every length and the roofline can be computed, as far as the rest of the spec is sound."""
     axes, scalars = draft.whole(("axes",), Axis), draft.whole(("scalars",), Scalar)
-    if axes is None or scalars is None or circular_axes(draft):
+    if not draft.mappings("axes", "scalars") or axes is None or scalars is None or circular_axes(draft):
         return
     here = (*path, "axes") if (*path, "axes") in draft.source.values else path
     known = known_names(draft)

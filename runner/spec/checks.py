@@ -68,6 +68,8 @@ def expression_fault(draft: Draft, path: Path, text: str, allowed: Iterable[str]
 
 def check_expressions(draft: Draft) -> Iterator[Fault]:
     """Every expression parses and uses only axes and scalars; no axis is defined by itself."""
+    if not draft.mappings("axes", "scalars"):
+        return
     known = known_names(draft)
     places: list[tuple[Path, Any]] = [(("axes", name, "expr"), axis.expr) for name, axis in expr_axes(draft).items()]
     for section, kind in (("inputs", Input), ("outputs", Output)):
@@ -172,10 +174,10 @@ def check_tolerance(draft: Draft) -> Iterator[Fault]:
     """There is a tolerance for each output and for nothing else."""
     outputs = draft.names(("outputs",))
     given = draft.names(("tolerance",))
-    for name in given:
+    for name in given if draft.mappings("outputs") else ():
         if name not in outputs:
             yield draft.source.fault(("tolerance", name), unknown(name, "an output", outputs), key=True)
-    if draft.raw(("tolerance",)) is not None:
+    if isinstance(draft.raw(("tolerance",)), dict):
         for name in outputs:
             if name not in given:
                 yield draft.source.fault(("tolerance",), f"the tolerance of the output `{name}` is missing", key=True)

@@ -46,6 +46,10 @@ class Draft:
         data = self.raw(path)
         return list(data) if isinstance(data, dict) else []
 
+    def mappings(self, *sections: str) -> bool:
+        """Whether these sections, as far as they are there, are mappings. Where one isn't, what it lacks says nothing."""
+        return all(isinstance(self.raw((section,)), dict | None) for section in sections)
+
     def entries(self, path: Path, kind: Any) -> dict[str, Any]:
         """The well-formed entries of a mapping."""
         found = {name: self.one((*path, name), kind) for name in self.names(path)}

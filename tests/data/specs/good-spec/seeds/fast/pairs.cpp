@@ -1,0 +1,1 @@
+extern "C" void pairs(const float* x, float* out) { *out = *x; }

@@ -1,0 +1,5 @@
+"""A baseline."""
+
+
+def softmax(x, y):
+    y.copy_(x)
