@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from runner.candidate import Candidate, with_knobs
 from runner.errors import FactoryError
-from runner.judge import judge
 from runner.manifest import KnobValue
 from runner.result import Result
 from runner.spec.load import LoadedSpec
-from runner.strategies import Kind, Point, Space, make_strategy
-from runner.targets.protocol import Target
 from runner.verdict import Verdict
+
+# Whoever only reads trials needs neither the judge nor a search: both are imported when a search begins.
+if TYPE_CHECKING:
+    from runner.strategies import Kind, Point, Space
+    from runner.targets.protocol import Target
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ def tune(
     table chooses, if it chooses one for all workloads and `prior` does not know it. `on_trial` hears each newly measured trial; what
     it raises ends the search. None when no trial could be timed. The target's lock is held for a trial, not for the search.
     """
+    from runner.strategies import Space, make_strategy
+
     space = Space(candidate.manifest.knobs)
     search = make_strategy(strategy, space, seed)
     for trial in prior:
@@ -96,6 +101,8 @@ def trial_of(candidate: Candidate, result: Result) -> Trial:
 
 
 def _measure(spec: LoadedSpec, point: Candidate, target: Target) -> Trial:
+    from runner.judge import judge
+
     return trial_of(point, judge(spec, point, target, tier="screening"))
 
 
