@@ -33,13 +33,14 @@ State = Annotated[
 @app.command()
 def lint(paths: Annotated[list[Path], typer.Argument(help="Spec folders, or folders that hold some.")]) -> None:
     """Check specs and their kernels; every fault is printed as `file:line:column: message`."""
-    from runner.lint import lint_paths
+    from runner.lint import lint_paths, spec_folders
 
-    count, faults = lint_paths(paths)
+    faults = lint_paths(paths)
     for fault in faults:
         typer.echo(str(fault))
     if faults:
         raise typer.Exit(FAULTY)
+    count = len({folder for path in paths for folder in spec_folders(path)})
     typer.echo(f"{count} specs are valid" if count != 1 else "1 spec is valid")
 
 

@@ -13,6 +13,8 @@ from runner.verdict import Verdict
 MIN_GAIN = 1.005
 # So many rounds in a row that timed candidates without improvement end the search.
 PATIENCE = 2
+# So many rounds in a row without a proposal end a lineage: a search that has nothing new never will, a model may.
+IDLE_ROUNDS = {"search": 1, "author": 2}
 
 
 class Move(StrEnum):
@@ -59,9 +61,17 @@ def decide(order: Order, plan: Plan, course: Course, spent: Count) -> Decision:
 
 
 def active(plan: Plan, course: Course) -> tuple[str, ...]:
-    """The agents that still had something to try in every round so far."""
-    idle = {agent for turn in course.turns for agent in turn.idle}
-    return tuple(lineage.agent.name for lineage in plan.lineages if lineage.agent.name not in idle)
+    """The agents that may still have something to try: those that were not idle too often in a row."""
+    names = []
+    for lineage in plan.lineages:
+        idle = 0
+        for turn in reversed(course.turns):
+            if lineage.agent.name not in {one.agent for one in turn.idle}:
+                break
+            idle += 1
+        if idle < IDLE_ROUNDS[lineage.agent.kind]:
+            names.append(lineage.agent.name)
+    return tuple(names)
 
 
 def to_judge(course: Course, screened: tuple[Outcome, ...]) -> Outcome | None:
@@ -134,7 +144,8 @@ def _halted(order: Order, plan: Plan, course: Course, spent: Count, part: Share 
     """Why no further round is played, or None."""
     played = len(course.turns)
     if not active(plan, course):
-        return StopReason.EXHAUSTED, "no lineage has anything new to try"
+        notes = "; ".join(f"{one.agent}: {one.why}" for one in course.turns[-1].idle) if course.turns else "there is none"
+        return StopReason.EXHAUSTED, f"no lineage has anything new to try ({notes})"
     if played >= order.budget.rounds:
         return StopReason.ROUNDS, f"all {played} rounds were played"
     if _stale(course) >= PATIENCE:

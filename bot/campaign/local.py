@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from bot.campaign.journal import Journal
 from bot.campaign.ports import Place, Refusal
-from bot.campaign.state import Entry, Outcome, Strategy, Tier
+from bot.campaign.state import Entry, Outcome, Strategy, Tier, Tuning
 from bot.campaign.store import Store
 from bot.evidence.experiment import Experiment
 from runner.candidate import Candidate
+from runner.identity import source_hash
 from runner.progress import Progress
 from runner.result import Result
 from runner.spec.load import LoadedSpec
@@ -66,13 +68,15 @@ class LocalEvaluation:
         place = self.bench.place(spec)
         clock = _Clock(seconds)
         outcomes = []
+        # What the batch's searches have found so far, by source: a later one over the same space need not try it again.
+        found: dict[str, list[Trial]] = defaultdict(list)
         for entry in entries:
             self.journal.watch.interrupted()
             candidate = self.store.candidate(entry.tree, spec.spec.policy)
             if entry.tuning is None:
                 outcomes.append(self._judged(spec, place, entry, candidate, clock))
             else:
-                outcomes.append(self._tuned(spec, place, entry, candidate, clock))
+                outcomes.append(self._tuned(spec, place, entry, candidate, clock, found[source_hash(candidate)]))
         return outcomes
 
     def _judged(self, spec: LoadedSpec, place: Place, entry: Entry, candidate: Candidate, clock: _Clock) -> Outcome:
@@ -94,9 +98,10 @@ class LocalEvaluation:
         clock.used += experiment.seconds
         return _outcome(entry, experiment, 1, self.store.result_of(experiment.id))
 
-    def _tuned(self, spec: LoadedSpec, place: Place, entry: Entry, candidate: Candidate, clock: _Clock) -> Outcome:
+    def _tuned(self, spec: LoadedSpec, place: Place, entry: Entry, candidate: Candidate, clock: _Clock, found: list[Trial]) -> Outcome:
         tuning = entry.tuning
         assert tuning is not None
+        prior = (*self.store.prior(tuning.prior), *found)
         recorded = self.journal.trials(entry)
         done = list(recorded)
         clock.used += sum(trial.seconds for trial in recorded)
@@ -121,12 +126,13 @@ class LocalEvaluation:
                 strategy=tuning.strategy,
                 trials=trials,
                 seed=tuning.seed,
-                prior=self.store.prior(tuning.prior),
+                prior=prior,
                 recorded=recorded,
                 on_trial=on_trial,
             )
         except _Spent:
-            best = self._replayed(spec, entry, candidate, done)
+            best = self._replayed(spec, candidate, tuning, prior, done)
+        found += done
         experiments = self.journal.kept(entry)
         if best is None:
             return _untimed(entry, experiments)
@@ -134,17 +140,17 @@ class LocalEvaluation:
         mine = [experiment for experiment in experiments if experiment.kernel_tree == best.tree]
         return _outcome(entry, max(mine, key=_strength), len(experiments), None)
 
-    def _replayed(self, spec: LoadedSpec, entry: Entry, candidate: Candidate, done: Sequence[Trial]) -> Candidate | None:
+    def _replayed(
+        self, spec: LoadedSpec, candidate: Candidate, tuning: Tuning, prior: Sequence[Trial], done: Sequence[Trial]
+    ) -> Candidate | None:
         """The best of the trials so far, by the tuner's own rule: the same search again, with nothing left to measure."""
-        tuning = entry.tuning
-        assert tuning is not None
         return self.bench.tune(
             spec,
             candidate,
             strategy=tuning.strategy,
             trials=len(done),
             seed=tuning.seed,
-            prior=self.store.prior(tuning.prior),
+            prior=prior,
             recorded=done,
             on_trial=lambda index, trial: None,
         )

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bot.campaign.state import Course, Ending, Entry, Order, Outcome, Plan, Publication, Winner
 from bot.evidence.experiment import Experiment
-from bot.evidence.lessons import Lesson
 from runner.candidate import Candidate
 from runner.result import Result
 from runner.spec.load import LoadedSpec
 from runner.verdict import Verdict
+
+if TYPE_CHECKING:
+    from bot.evidence.lessons import Lesson
 
 
 @dataclass(frozen=True)

@@ -8,27 +8,30 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from bot.agents.registry import make_agent
 from bot.campaign.engine import Engine
-from bot.campaign.journal import Journal, over_baseline
+from bot.campaign.journal import Journal
 from bot.campaign.local import Bench, LocalEvaluation
 from bot.campaign.ports import Watch
 from bot.campaign.state import Ending, LeftOut, Order
-from bot.campaign.steps import Steps
+from bot.campaign.steps import Steps, lessons_of
 from bot.campaign.store import Store, write_atomically
 from bot.campaign.workflow import CampaignWorkflow
 from bot.campaign.worktree import WorkingTree
 from bot.evidence.experiment import Experiment
-from bot.evidence.lessons import Lesson, learn
 from bot.evidence.notebook import Notebook
 from bot.settings import Settings
 from runner.candidate import read_candidate
 from runner.errors import FactoryError
 from runner.spec.load import LoadedSpec, load_spec
 from runner.spec.models import AgentSpec
+
+if TYPE_CHECKING:
+    from bot.evidence.lessons import Lesson
 
 # What works on a spec that names no agents.
 DEFAULT_AGENTS = (
@@ -121,7 +124,7 @@ class Session:
             spec=self.spec,
             left_out=plan.left_out if plan is not None else (),
             experiments=self.notebook.experiments(order.spec, campaign=order.campaign),
-            lessons=learn(over_baseline(self.notebook.experiments(order.spec, first=order.campaign))),
+            lessons=lessons_of(self.notebook.experiments(order.spec, first=order.campaign)),
             store=self.store,
         )
 

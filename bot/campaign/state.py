@@ -61,7 +61,7 @@ class Lineage(State):
 
 
 class LeftOut(State):
-    """A lineage that can't take part, and why."""
+    """A lineage that can't take part, in the campaign or in a round, and why."""
 
     agent: str
     why: str
@@ -122,9 +122,10 @@ class Entry(State):
 
 
 class Entries(State):
-    """What a lineage proposed for a round; none when it has nothing new."""
+    """What a lineage proposed for a round; none when it has nothing new, and then the agent's note says why."""
 
     entries: tuple[Entry, ...] = ()
+    note: str = ""
 
 
 class Outcome(State):
@@ -167,11 +168,11 @@ class Gated(State):
 
 
 class Turn(State):
-    """One round as it ended: the best of each lineage from the screening, and the round's best judged in full, if any was."""
+    """One round as it ended: the screening's outcomes, who proposed nothing, and the round's best judged in full, if any was."""
 
     round: int
     screened: tuple[Outcome, ...]
-    idle: tuple[str, ...]
+    idle: tuple[LeftOut, ...]
     judged: Outcome | None
 
 

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bot.agents.protocol import Agent, Brief, Proposal
 from bot.campaign import budget
@@ -37,7 +37,6 @@ from bot.campaign.state import (
 from bot.campaign.store import Store
 from bot.decision import lineage_best
 from bot.evidence.experiment import Experiment
-from bot.evidence.lessons import Lesson, learn
 from bot.evidence.notebook import Notebook
 from bot.evidence.novelty import is_known, normalized_hash
 from runner.candidate import Candidate, read_candidate
@@ -45,8 +44,18 @@ from runner.errors import FactoryError
 from runner.spec.load import LoadedSpec, load_spec
 from runner.spec.models import AgentSpec
 
+if TYPE_CHECKING:
+    from bot.evidence.lessons import Lesson
+
 Gate = Callable[[Candidate], str | None]
 AgentFactory = Callable[[AgentSpec, Gate], Agent]
+
+
+def lessons_of(experiments: Sequence[Experiment]) -> list[Lesson]:
+    """What a spec's experiments teach. The statistics behind it are imported when they are first needed."""
+    from bot.evidence.lessons import learn
+
+    return learn(over_baseline(experiments))
 
 
 class SpecChanged(Exception):
@@ -141,17 +150,20 @@ class Steps:
             start=self.store.candidate(lineage.start, policy),
             best=self.store.candidate(best.tree, policy) if best is not None else None,
             experiments=experiments,
-            lessons=learn(experiments),
+            lessons=lessons_of(experiments),
             trials=trials,
             seed=_seed(order, number, name),
             device=plan.device,
         )
+        agent = self._agent(spec, lineage.agent)
         entries: list[Entry] = []
-        for proposal in self._agent(spec, lineage.agent).propose(brief):
+        for proposal in agent.propose(brief):
             entry = self._entry(order, number, name, proposal, sum(one.size for one in entries), trials)
             if entry is not None:
                 entries.append(entry)
-        return Entries(entries=tuple(entries))
+        if not entries:
+            self.watch.doing(number, f"{name} proposes nothing: {agent.note}")
+        return Entries(entries=tuple(entries), note=agent.note if not entries else "")
 
     def gate(self, order: Order, plan: Plan, entries: Sequence[Entry]) -> Gated:
         """Let through what is new, allowed and can be built. A refusal is an experiment; what is known already is dropped."""
@@ -260,7 +272,7 @@ class Steps:
         return self.notebook.experiments(order.spec, campaign=order.campaign)
 
     def _lessons(self, order: Order) -> list[Lesson]:
-        return learn(over_baseline(self.notebook.experiments(order.spec, first=order.campaign)))
+        return lessons_of(self.notebook.experiments(order.spec, first=order.campaign))
 
 
 def full_entry(order: Order, best: Outcome, first: int) -> Entry:

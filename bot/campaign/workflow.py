@@ -19,6 +19,7 @@ from bot.campaign.state import (
     Entries,
     Entry,
     Gated,
+    LeftOut,
     Lineage,
     Order,
     Outcome,
@@ -81,7 +82,7 @@ class CampaignWorkflow(DBOSConfiguredInstance):
         share = decision.share
         assert share is not None
         entries: list[Entry] = []
-        idle: list[str] = []
+        idle: list[LeftOut] = []
         for lineage in plan.lineages:
             name = lineage.agent.name
             if name not in active(plan, course):
@@ -90,7 +91,7 @@ class CampaignWorkflow(DBOSConfiguredInstance):
             proposed, gated = self._proposals(order, plan, course, lineage, trials)
             entries += gated.passed
             if trials > 0 and not proposed.entries:
-                idle.append(name)
+                idle.append(LeftOut(agent=name, why=proposed.note))
         screened = self._evaluated("screen", order, tuple(entries), share.device_seconds)
         best = to_judge(course, screened)
         judged = None

@@ -1,4 +1,7 @@
-"""The publish port of one machine: the winner is written into the spec's folder in the working tree, for a person to commit."""
+"""The publish port of one machine: the winner is written into the spec's folder in the working tree, for a person to commit.
+
+Pages and plots are imported when there is something to publish: they bring a plotting library.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,6 @@ from pathlib import Path
 from bot.campaign.ports import Closing, Release
 from bot.campaign.state import Course, Order, Plan, Publication
 from bot.campaign.store import write_atomically
-from bot.dashboard.convergence import write_plot
-from bot.dashboard.lessons import lessons_markdown
-from bot.dashboard.results import results_markdown
 from runner.candidate import read_candidate, write_candidate
 from runner.errors import FactoryError
 from runner.spec.load import LoadedSpec
@@ -47,11 +47,16 @@ class WorkingTree:
         """Keep the lessons of a campaign that published nothing; those of the others are published with the winner."""
         if closing.spec is None or closing.ending.status == "accepted":
             return ()
+        from bot.dashboard.lessons import lessons_markdown
+
         path = closing.spec.folder / "lessons.md"
         write_atomically(path, lessons_markdown(closing.spec.spec, closing.lessons).encode())
         return (str(path),)
 
     def _results(self, release: Release) -> list[Path]:
+        from bot.dashboard.lessons import lessons_markdown
+        from bot.dashboard.results import results_markdown
+
         folder, spec, result = release.spec.folder, release.spec.spec, release.result
         data = result.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
         path = _result_path(folder / "results", f"{result.started[:10]}-{_slug(result.device)}", data)
@@ -84,6 +89,8 @@ def _result_path(folder: Path, stem: str, data: bytes) -> Path:
 
 
 def _plot(release: Release, path: Path) -> None:
+    from bot.dashboard.convergence import write_plot
+
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".png", prefix=".plot.")
     os.close(handle)
     try:

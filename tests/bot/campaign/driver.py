@@ -1,40 +1,44 @@
-"""Runs a campaign on the formula in a process of its own, and can kill that process at a named event.
+"""Runs campaigns on the formula in processes of their own, and can kill such a process at a named event.
 
-    python driver.py SPEC STATE --json OUT [--kill EVENT] [--log FILE]
+This is a small server: it imports everything once, and for each line of JSON on its standard input, `{"spec", "state", "json",
+"output", "kill", "log", …}`, forks a child that runs one command's part in a campaign; it answers with the child's exit status,
+negative for a signal. A `kill -9` ends the child as it would end any process.
 
-An event is `<what>#<n>`: the n-th time that `what` happened in this process. They are what a step's body begins with, the moments
+An event is `<what>#<n>`: the n-th time that `what` happened in the child. They are the begin and end of each step's body, the moments
 before and after the engine's commit of a step and of the campaign's start and end, and before and after an experiment is recorded.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
 import sys
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-
+from dbos._dbos import _get_or_create_dbos_registry
 from dbos._sys_db import SystemDatabase
 from formula import FormulaBench
 
+# What the steps import when they first need it is imported here, before any child is made.
+import runner.strategies  # noqa: F401
 from bot.campaign.live import Terminal
 from bot.campaign.session import Asked, Session
 from bot.campaign.story import story, summary
 from bot.campaign.workflow import CampaignWorkflow
 from bot.evidence.notebook import Notebook
 from bot.settings import Settings
+from runner.errors import FactoryError
 
 
 class Killer:
     """Counts events, writes them down, and ends the process at the chosen one as `kill -9` does."""
 
-    def __init__(self, kill: str | None, log: Path | None) -> None:
+    def __init__(self, kill: str | None, log: str | None) -> None:
         self.kill = kill
         self.log = log
         self.counts: Counter[str] = Counter()
@@ -43,7 +47,7 @@ class Killer:
         self.counts[what] += 1
         name = f"{what}#{self.counts[what]}"
         if self.log is not None:
-            with self.log.open("a") as file:
+            with Path(self.log).open("a") as file:
                 file.write(name + "\n")
         if name == self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -62,30 +66,58 @@ class Killer:
         setattr(owner, method, told)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("spec", type=Path)
-    parser.add_argument("state", type=Path)
-    parser.add_argument("--json", type=Path, required=True)
-    parser.add_argument("--kill")
-    parser.add_argument("--log", type=Path)
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--no-publish", action="store_true")
-    options = parser.parse_args()
-    killer = Killer(options.kill, options.log)
+def command(asked: dict[str, Any]) -> None:
+    """One command's part in a campaign, as `bot.cli` does it, on the formula."""
+    killer = Killer(asked.get("kill"), asked.get("log"))
     killer.around(SystemDatabase, "record_operation_result", lambda _, result, **__: f"commit of {result['function_name']}")
     killer.around(SystemDatabase, "update_workflow_outcome", lambda *_, **__: "commit of the campaign's end")
     killer.around(SystemDatabase, "init_workflow", lambda *_, **__: "commit of the campaign's start")
     killer.around(CampaignWorkflow, "_guarded", lambda *_: "step's body")
     killer.around(Notebook, "record", lambda _, experiment: f"record of {experiment.tier}")
-    asked = Asked(folder=options.spec, state=options.state, seed=options.seed, publish=not options.no_publish)
-    with Session(asked, Settings(), FormulaBench(), Terminal()) as session:
+    # A recovered campaign is taken up within this time instead of a second.
+    _get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
+    options = Asked(
+        folder=Path(asked["spec"]),
+        state=Path(asked["state"]),
+        seed=asked.get("seed"),
+        agents=tuple(asked.get("agents", ())),
+        candidates=asked.get("candidates"),
+        publish=asked.get("publish", True),
+    )
+    with Session(options, Settings(), FormulaBench(), Terminal()) as session:
         report = session.run(session.order())
         killer.event("before the report")
-        options.json.write_text(json.dumps(summary(report)))
+        Path(asked["json"]).write_text(json.dumps(summary(report)))
         print(story(report))
         session.close()
         killer.event("after the report")
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def child(asked: dict[str, Any]) -> None:
+    """Run a command with its output in a file; ends the process."""
+    output = os.open(asked["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    try:
+        command(asked)
+    except FactoryError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(2)
+    except BaseException:  # noqa: BLE001 - a forked child must not return into the server's loop, whatever happens
+        traceback.print_exc()
+        sys.stderr.flush()
+    os._exit(3)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            child(json.loads(line))
+        _, status = os.waitpid(process, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":

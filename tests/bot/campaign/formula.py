@@ -5,15 +5,15 @@ Only the measuring is replaced. Workflow, engine, notebook, store, agents, journ
 
 from __future__ import annotations
 
-import itertools
-import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from unittest import mock
 
 from bot.campaign.bench import reachable
 from bot.campaign.ports import Place, Refusal
 from bot.campaign.state import Strategy, Tier
-from runner.candidate import Candidate, with_knobs
+from runner import tuning
+from runner.candidate import Candidate, read_candidate
 from runner.identity import git_tree
 from runner.manifest import KnobValue
 from runner.progress import Progress, Step
@@ -123,8 +123,6 @@ class FormulaBench:
         progress(Step("correctness", "small", 1, 1))
         verdict, speedup = verdict_of(knobs[0])
         if against == "champion":
-            from runner.candidate import read_candidate
-
             champion = read_candidate(spec.folder / "kernel", spec.spec.policy)
             speedup /= verdict_of(reachable(champion)[0])[1]
         names = spec.spec.workloads.screening if tier == "screening" else [workload.name for workload in spec.spec.workloads.public]
@@ -162,36 +160,25 @@ class FormulaBench:
         recorded: Sequence[Trial],
         on_trial: Callable[[int, Trial], None],
     ) -> Candidate | None:
-        """A walk over the space in an order that follows from seed and strategy, without what `prior` holds already."""
-        space = candidate.manifest.knobs
-        points = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
-        random.Random(f"{seed}/{strategy}").shuffle(points)
-        known = [dict(trial.knobs) for trial in prior]
-        fresh = [point for point in points if point not in known]
-        done = list(recorded)
-        assert [dict(trial.knobs) for trial in done] == fresh[: len(done)], "what was recorded is not what this search would have tried"
-        for point in fresh[len(done) : trials]:
-            trial = self._trial(spec, candidate, point)
-            done.append(trial)
-            on_trial(len(done) - 1, trial)
-        timed = [trial for trial in done if trial.speedup is not None]
-        best = max(timed, key=lambda trial: trial.speedup or 0.0, default=None)
-        return with_knobs(candidate, best.knobs) if best is not None else None
+        """The real search, whose points are judged by the formula."""
 
-    def _trial(self, spec: LoadedSpec, candidate: Candidate, point: Mapping[str, KnobValue]) -> Trial:
-        frozen = with_knobs(candidate, point)
-        assert git_tree(frozen.files) == frozen.tree
-        result = self.judge(spec, frozen, tier="screening", against="baseline", fresh=False, progress=lambda _: None)
-        return Trial(
-            knobs=point,
-            verdict=result.verdict,
-            message=result.message,
-            speedup=result.geomean.speedup if result.geomean else None,
-            interval=result.geomean.interval if result.geomean else None,
-            workloads={row.workload: row.speedup for row in result.rows},
-            seconds=result.seconds,
-            kernel_tree=frozen.tree,
-        )
+        def measure(spec: LoadedSpec, point: Candidate, target: object) -> Trial:
+            assert git_tree(point.files) == point.tree
+            result = self.judge(spec, point, tier="screening", against="baseline", fresh=False, progress=lambda _: None)
+            return tuning.trial_of(point, result)
+
+        with mock.patch.object(tuning, "_measure", measure):
+            return tuning.tune(
+                spec,
+                candidate,
+                mock.sentinel.target,
+                strategy=strategy,
+                trials=trials,
+                seed=seed,
+                prior=prior,
+                recorded=recorded,
+                on_trial=on_trial,
+            )
 
 
 def _row(name: str, verdict: Verdict, speedup: float) -> TimingRow:
