@@ -195,12 +195,9 @@ def with_knobs(candidate: Candidate, knobs: Mapping[str, KnobValue]) -> Candidat
 
 def _with_table(source: Source, row: str) -> str:
     text, path = source.text, ("table",)
-    if source.data.get("table") is not None:
+    if path in source.spans:
         start, end = source.spans[path]
         return text[:start] + (f"- {row}" if path in source.blocks else f"[{row}]") + text[end:]
-    if path in source.keys:  # `table:` with nothing behind it
-        start, end = source.spans[path]
-        return text[:start] + f" [{row}]" + text[end:]
     if () in source.blocks:
         return text.rstrip("\n") + f"\ntable:\n  - {row}\n"
     end = source.spans[()][1] - 1

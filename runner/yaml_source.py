@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -225,6 +226,10 @@ class _Walk:
         return value
 
     def _scalar(self, node: ScalarNode) -> Any:
+        odd = next((letter for letter in node.value if unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t"), None)
+        if odd is not None:  # written as an escape within quotes
+            self._refuse(node, f"the character U+{ord(odd):04X} is not allowed in text; allowed: printable text")
+            return None
         if node.style is not None:
             return node.value
         try:

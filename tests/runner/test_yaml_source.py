@@ -118,6 +118,9 @@ def test_every_recoverable_fault_is_told_at_once() -> None:
         (b"\xff", "f:1:1: the file is not UTF-8 text"),
         ("é\nab\x00c: 1", "f:2:3: the character U+0000 is not allowed"),
         ("a: \x1b[31m", "f:1:4: the character U+001B is not allowed"),
+        ('a: "x\\0y"', "f:1:4: the character U+0000 is not allowed in text"),
+        ('a: "\\ud800"', "f:1:4: the character U+D800 is not allowed in text"),
+        ('"\\e[2J": 1', "f:1:1: the character U+001B is not allowed in text"),
         ("a: *nowhere", "f:1:4: the alias"),
     ],
 )
@@ -134,7 +137,9 @@ def test_yaml_that_multiplies_itself_ends() -> None:
     assert len(faults(laughs)) == 61
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, "{a: " * 100_000, "- " * 100_000, "".join(f"{' ' * i}a:\n" for i in range(500)), "? " * 9000])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, "{a: " * 100_000, "- " * 100_000, "".join(f"{' ' * i}a:\n" for i in range(500)), "? " * 9000]
+)
 def test_deep_yaml_is_refused(text: str) -> None:
     assert f"at most {MAX_DEPTH} levels" in faults(text)[0]
 
@@ -150,5 +155,12 @@ def test_size_and_count_are_bounded() -> None:
 
 
 def test_values_are_described_in_the_words_of_yaml() -> None:
-    assert [describe(value) for value in (None, True, 3, "a\nb", [], {})] == ["nothing", "`true`", "`3`", "the text `a b`", "a list", "a mapping"]
+    assert [describe(value) for value in (None, True, 3, "a\nb", [], {})] == [
+        "nothing",
+        "`true`",
+        "`3`",
+        "the text `a b`",
+        "a list",
+        "a mapping",
+    ]
     assert len(describe("x" * 1000)) < 60
