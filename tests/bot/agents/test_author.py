@@ -12,6 +12,7 @@ from chat_server import Answer, chat_server, completion, fails, says
 from bot.agents.author import MISREADINGS, REPAIRS, AuthorAgent
 from bot.agents.chat import LEVELS, RETRIES, ChatModel
 from bot.agents.ledger import Ledger, Prices
+from bot.campaign.bench import RunnerBench
 from bot.evidence.lessons import Lesson
 from runner.candidate import candidate_from_files
 
@@ -349,3 +350,24 @@ def test_without_evaluations_left_nothing_is_asked(server, make_author, brief):
     assert author.propose(dataclasses.replace(brief, trials=0)) == ()
     assert author.note == "no evaluations are left for this round"
     assert server.asked == []
+
+
+def test_policy_and_build_of_this_machine_are_a_gate(server, make_author, brief, monkeypatch, tmp_path):
+    """The real gate: a system call is against the policy, a missing name does not compile, and the third kernel passes."""
+    monkeypatch.setenv("KERNEL_FACTORY_STATE", str(tmp_path / "state"))
+    bench = RunnerBench()
+
+    def gate(candidate):
+        refusal = bench.gate(brief.spec, candidate)
+        return f"{refusal.verdict}: {refusal.message}" if refusal is not None else None
+
+    forbidden = SOURCE.replace("#include <cmath>", "#include <cmath>\n#include <unistd.h>")
+    broken = SOURCE.replace("double even = 0, odd = 0;", "double odd = 0;")
+    server.will(says(IDEA), says(draft(forbidden)), says(draft(broken)), says(draft()))
+    (proposal,) = make_author(gate).propose(brief)
+    assert proposal.candidate.files["rmsnorm.cpp"] == SOURCE.encode()
+    _, _, first, second = server.asked
+    assert "policy_violation: " in first.user
+    assert "unistd.h" in first.user
+    assert "build_error: " in second.user
+    assert re.search(r"rmsnorm\.cpp:\d+:\d+: error: .even. was not declared", second.user)
