@@ -23,7 +23,8 @@ Group = tuple[str, str, str]  # source, spec hash, device
 
 @dataclass(frozen=True)
 class Lesson:
-    """`statement` in one or two sentences; `experiments` are ids in the notebook; `value` ranks it (the log of the effect seen)."""
+    """`statement` in one or two sentences; `experiments` are ids in the notebook; `value` ranks it: the log of the effect that is sure,
+    which is the end of its interval that lies nearer to no effect."""
 
     statement: str
     experiments: tuple[str, ...]
@@ -81,7 +82,7 @@ def _effect(effect: Effect, measured: Sequence[Sequence[Experiment]], where: str
         for contrast in effect.contrasts
     ]
     statement = f"{effect.knob}: {_short(effect.contrasts[0].better)} is {', '.join(over)}, other knobs equal{where}."
-    return Lesson(statement, _ids(one for row in effect.points for one in measured[row]), math.log(effect.contrasts[0].ratio))
+    return Lesson(statement, _ids(one for row in effect.points for one in measured[row]), _sure(effect.contrasts[0].interval))
 
 
 def _together(found: Interaction, measured: Sequence[Sequence[Experiment]], where: str) -> Lesson:
@@ -89,7 +90,7 @@ def _together(found: Interaction, measured: Sequence[Sequence[Experiment]], wher
     low, high = found.interval
     word = "better" if found.ratio > 1 else "worse"
     statement = f"{pair} is {word} than the two alone suggest: {found.ratio:.2f}× ({low:.2f}–{high:.2f}) of that speed{where}."
-    return Lesson(statement, _ids(one for row in found.points for one in measured[row]), abs(math.log(found.ratio)))
+    return Lesson(statement, _ids(one for row in found.points for one in measured[row]), _sure(found.interval))
 
 
 def _failures(group: Sequence[Experiment], where: str) -> list[Lesson]:
@@ -135,7 +136,7 @@ def _bests(experiments: Sequence[Experiment]) -> list[Lesson]:
         statement = (
             f"The best so far{on} is {best.speedup:.3f}×{interval} as fast as the baseline, {how}: kernel {best.kernel_tree[:12]}{chosen}."
         )
-        lessons.append(Lesson(statement, (best.id,), math.log(best.speedup)))
+        lessons.append(Lesson(statement, (best.id,), math.log(max(1.0, space.lower_end(best)))))
     return lessons
 
 
@@ -184,7 +185,7 @@ def _hypotheses(experiments: Sequence[Experiment]) -> list[Lesson]:
             continue
         word = "helped" if middle > 1 else "hurt"
         statement = f"The idea “{_short(one.hypothesis, 200)}” {word}: {middle:.2f}× ({low:.2f}–{high:.2f}) the speed of its parent."
-        lessons.append(Lesson(statement, _ids([one, parent]), abs(math.log(middle))))
+        lessons.append(Lesson(statement, _ids([one, parent]), _sure((low, high))))
     return lessons
 
 
@@ -206,6 +207,12 @@ def _saying(experiments: Sequence[Experiment]) -> str:
     """The message that most of them share."""
     message, _ = Counter(one.message for one in experiments).most_common(1)[0]
     return f": “{_short(message, 160)}”" if message else ""
+
+
+def _sure(interval: tuple[float, float]) -> float:
+    """The log of the end of a ratio's interval that lies nearer to 1, without its sign; 0 where 1 lies within."""
+    low, high = (math.log(end) for end in interval)
+    return max(low, -high, 0.0)
 
 
 def _saved(failed: int, tried: int) -> float:
