@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -56,7 +57,7 @@ def judge(
     candidate. `selection` and `axes` restrict the evaluation to named workloads, or to other axis lengths of them; the result then
     counts as screening. `where` is how the candidate is named in the command that shows a failure again.
     """
-    with target.lock():
+    with target.lock(), _one_thread():
         used = secrets.randbits(62) if seed is None else seed
         return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(fresh, tuple(selection), axes or {})
 
@@ -219,6 +220,18 @@ class _Evaluation:
             reproduction=self.reproduction,
             facts=facts,
         )
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """The judge computes with one thread: threads that wait for each other turn any neighbour on the machine into a long stall, and
+    those that spin while they wait would disturb what is timed."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _now() -> str:
