@@ -16,6 +16,7 @@ from runner.targets.cpu import clock
 from runner.targets.cpu.clock import Outcome
 
 STILL_SECONDS = 10.0
+REAP_SECONDS = 10.0
 LAST_WORDS = 400
 
 
@@ -68,6 +69,8 @@ class SandboxedProcess:
 
     def kill(self) -> None:
         """End it."""
+        if self.pidfd < 0:
+            return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
@@ -78,16 +81,7 @@ class SandboxedProcess:
 
     def _end(self) -> str:
         """Reap it (killing what is left), and return its last words."""
-        if self.pidfd >= 0:
-            try:
-                # bubblewrap ends with the status of its child, right after it.
-                self._process.wait(timeout=2)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=2)
-        self._process.kill()
-        self._process.wait()
+        self._reap()
         words = b""
         if self._messages >= 0:
             os.set_blocking(self._messages, False)
@@ -95,12 +89,19 @@ class SandboxedProcess:
                 words = os.read(self._messages, 1 << 16)
         return plain(words)
 
+    def _reap(self) -> None:
+        """Wait for bubblewrap, which reaps its child and then ends with the child's status; end it by force if it does not."""
+        try:
+            self._process.wait(timeout=REAP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.kill()
+            self._process.wait()
+
     def close(self) -> None:
         """End the process, reap it, and give up its files. Safe to call twice."""
-        if self.pidfd >= 0:
-            self.kill()
-        self._process.kill()
-        self._process.wait()
+        self.kill()
+        self._reap()
         for fd in (self.pidfd, self._messages):
             if fd >= 0:
                 os.close(fd)

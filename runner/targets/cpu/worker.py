@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -135,9 +135,19 @@ class NativeWorker:
             band = self._arena.bytes[start : start + length // 2 * 2].view(np.uint16)
             wrong = np.flatnonzero(band != word)
             if wrong.size:
-                first = int(wrong[0]) * 2 if where == "past the end" else length - int(wrong[-1]) * 2
-                found.append(f"wrote {wrong.size * 2} bytes {where} of {name} (the nearest within {first + 2} bytes)")
+                distance = (
+                    f"from {int(wrong[0]) * 2} bytes past it"
+                    if where == "past the end"
+                    else f"up to {length - int(wrong[-1]) * 2 - 2} bytes before it"
+                )
+                found.append(f"wrote {wrong.size * 2} bytes {where} of {name} ({distance})")
         return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """See the Protocol."""

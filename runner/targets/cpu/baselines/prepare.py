@@ -78,13 +78,10 @@ def _compiled(baseline: Baseline, loaded: LoadedSpec, workload: Workload, folder
     if baseline.autotune == "none":
         return Plan(None, f"{called}, called through Python")
     cache = _cache(torch_version)
-    forked = zygote(loaded.folder, cache).ask(_request("prepare", baseline, workload))
     try:
-        answer = forked.receive(PREPARE_SECONDS)
+        answer = zygote(loaded.folder, cache).prepare(_request("prepare", baseline, workload), PREPARE_SECONDS)
     except FactoryError as error:
         raise FactoryError(f"the baseline {baseline.name} can't be prepared for {workload.name}: {error}") from None
-    finally:
-        forked.close()
     if "reason" in answer:
         return Plan(None, f"{called}, compiled for this shape, called through Python ({answer['reason']})")
     library = f"{key}.so"

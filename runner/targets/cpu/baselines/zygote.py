@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -19,6 +20,7 @@ from typing import Any
 import runner
 from runner import sandbox
 from runner.errors import FactoryError
+from runner.state import made
 from runner.targets.cpu import clock
 from runner.targets.cpu.clock import Outcome
 from runner.targets.cpu.compiler import serve_library
@@ -53,6 +55,13 @@ class Forked:
         if "error" in answer:
             raise FactoryError(str(answer["error"]))
         return answer
+
+    def send(self, request: Mapping[str, Any]) -> None:
+        """Give it another request (a preparing process takes many). Raises `FactoryError` when it ended."""
+        try:
+            self._answers.send(json.dumps(request).encode())
+        except OSError:
+            raise FactoryError(f"it ended: {self.last_words()}") from None
 
     def last_words(self) -> str:
         """The end of what was printed inside."""
@@ -89,6 +98,7 @@ class Zygote:
     """The sandboxed Python process that has PyTorch loaded. It sees interpreter, compiler and spec folder; it writes `cache`."""
 
     def __init__(self, spec_folder: Path, cache: Path) -> None:
+        made(cache / "tmp")
         self._log = cache / "baseline.log"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = [sys.executable, "-m", "runner.targets.cpu.baselines.inside", str(theirs.fileno())]
@@ -99,6 +109,7 @@ class Zygote:
             )
         theirs.close()
         self._requests = ours
+        self._preparing: Forked | None = None
         atexit.register(self.close)
 
     def alive(self) -> bool:
@@ -125,9 +136,26 @@ class Zygote:
             raise
         return forked
 
+    def prepare(self, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """Have a request answered by the one process that prepares. Raises `FactoryError` when it fails, and forgets the process then."""
+        try:
+            if self._preparing is None:
+                self._preparing = self.ask(request)
+            else:
+                self._preparing.send(request)
+            return self._preparing.receive(seconds)
+        except FactoryError:
+            if self._preparing is not None:
+                self._preparing.close()
+                self._preparing = None
+            raise
+
     def close(self) -> None:
         """End it and everything that it forked. Safe to call twice."""
         atexit.unregister(self.close)
+        if self._preparing is not None:
+            self._preparing.close()
+            self._preparing = None
         self._requests.close()
         self._process.kill()
         self._process.wait()
@@ -152,7 +180,9 @@ def _environment() -> dict[str, str]:
         "HOME": "/tmp",
         "USER": "factory",
         "LC_ALL": "C.UTF-8",
-        "TMPDIR": "/tmp",
+        # Inductor keeps its precompiled header, the slowest part of compiling, below the temporary folder.
+        "TMPDIR": "/cache/tmp",
+        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "1" if shutil.which("openssl", path="/usr/bin:/bin") else "0",
         "PYTHONPATH": str(Path(runner.__file__).resolve().parent.parent),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",

@@ -25,7 +25,7 @@ struct CallName {
 #define KF_CALL(name) {__NR_##name, #name}
 // Those that people try. Any other is reported by its number.
 constexpr CallName kCallNames[] = {
-    KF_CALL(clone),     KF_CALL(execve),     KF_CALL(execveat), KF_CALL(socket),          KF_CALL(socketpair),        KF_CALL(connect),
+    {__NR_clone, "fork"}, KF_CALL(execve),     KF_CALL(execveat), KF_CALL(socket),          KF_CALL(socketpair),        KF_CALL(connect),
     KF_CALL(bind),      KF_CALL(ptrace),     KF_CALL(kill),     KF_CALL(tkill),           KF_CALL(tgkill),            KF_CALL(openat),
     KF_CALL(mmap),      KF_CALL(mprotect),   KF_CALL(mount),    KF_CALL(unshare),         KF_CALL(setns),             KF_CALL(memfd_create),
     KF_CALL(io_uring_setup), KF_CALL(bpf),   KF_CALL(perf_event_open), KF_CALL(process_vm_readv), KF_CALL(process_vm_writev),

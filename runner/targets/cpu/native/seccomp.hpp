@@ -112,6 +112,7 @@ inline bool restrict_system_calls(Stage stage) {
                              __NR_sched_getaffinity, __NR_sched_setaffinity, __NR_getcpu, __NR_clock_gettime, __NR_clock_getres,
                              __NR_gettimeofday, __NR_nanosleep, __NR_clock_nanosleep, __NR_restart_syscall, __NR_rt_sigprocmask,
                              __NR_rt_sigreturn, __NR_set_robust_list, __NR_rseq, __NR_getrandom, __NR_sysinfo, __NR_close,
+                             __NR_getppid, __NR_getuid, __NR_geteuid, __NR_getgid, __NR_getegid,
                              // The launcher's own second filter; a filter can only take away.
                              __NR_seccomp}) {
         filter.always(number, allow);
