@@ -22,7 +22,7 @@ class Build(Model):
     std: Literal["c++17", "c++20"] = "c++20"
     arch: Expression | None = None
     fast_math: bool = False
-    defines: dict[Name, int | Expression] = Field(default={})
+    defines: dict[Name, int | Expression] = Field(default={}, max_length=64)
 
 
 class Scratch(Model):
@@ -96,9 +96,11 @@ class Manifest(Model):
 
     sources: tuple[SourceName, ...] = Field(min_length=1, max_length=16, strict=False)
     build: Build = Build()
-    knobs: dict[Name, Annotated[tuple[KnobValue, ...], Field(min_length=1, max_length=256, strict=False)]] = Field(default={})
+    knobs: dict[Name, Annotated[tuple[KnobValue, ...], Field(min_length=1, max_length=256, strict=False)]] = Field(
+        default={}, max_length=64
+    )
     table: tuple[dict[Name, KnobValue], ...] = Field(default=(), max_length=64, strict=False)
-    scratch: dict[Name, Scratch] = Field(default={})
+    scratch: dict[Name, Scratch] = Field(default={}, max_length=16)
     launches: tuple[Launch, ...] = Field(min_length=1, max_length=16, strict=False)
 
 

@@ -30,7 +30,7 @@ Span = tuple[int, int]
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 24
-MAX_VALUES = 20_000
+MAX_VALUES = 10_000
 MAX_DIGITS = 30
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import keyword
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 from runner.errors import FactoryError, Fault
@@ -16,6 +17,7 @@ from runner.yaml_source import Path
 TENSORS = ("inputs", "outputs")
 NAMED = ("axes", "scalars", *TENSORS)
 INT_BITS = {"int32": 31, "int64": 63}
+MAX_OPTIONS = 40  # names that a message lists
 
 
 def check_meaning(draft: Draft) -> Iterator[Fault]:
@@ -37,9 +39,10 @@ def known_names(draft: Draft) -> list[str]:
 def unknown(name: str, what: str, allowed: Iterable[str]) -> str:
     """The message for a name that is not there, with the nearest one that is."""
     options = list(allowed)
-    near = difflib.get_close_matches(name, options, n=1)
+    near = difflib.get_close_matches(name, options[:MAX_OPTIONS], n=1)
     suggestion = f" (did you mean `{near[0]}`?)" if near else ""
-    return f"`{name}` is not {what}{suggestion}; allowed: {', '.join(options) or 'none'}"
+    listing = ", ".join([*options[:MAX_OPTIONS], *(["…"] if len(options) > MAX_OPTIONS else [])])
+    return f"`{name}` is not {what}{suggestion}; allowed: {listing or 'none'}"
 
 
 def check_names(draft: Draft) -> Iterator[Fault]:
@@ -86,6 +89,7 @@ def check_expressions(draft: Draft) -> Iterator[Fault]:
         yield draft.source.fault(("axes", name, "expr"), f"the axis `{name}` is defined by itself, through {others}")
 
 
+@lru_cache(maxsize=4)
 def expr_axes(draft: Draft) -> dict[str, ExprAxis]:
     """The well-formed axes that are defined by an expression."""
     return {name: axis for name, axis in draft.entries(("axes",), Axis).items() if isinstance(axis, ExprAxis)}

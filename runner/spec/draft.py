@@ -21,6 +21,7 @@ class Draft:
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self._known: dict[tuple[Path, Any], Any] = {}
 
     def raw(self, path: Path) -> Any:
         """The plain data at a path; None where there is none."""
@@ -33,13 +34,13 @@ class Draft:
 
     def one(self, path: Path, kind: Any) -> Any:
         """The part at a path as a model or an annotated type; None where it is not there or not well-formed."""
-        data = self.raw(path)
-        if data is None:
-            return None
-        try:
-            return _adapter(kind).validate_python(data)
-        except ValidationError:
-            return None
+        if (path, kind) not in self._known:
+            data = self.raw(path)
+            try:
+                self._known[path, kind] = None if data is None else _adapter(kind).validate_python(data)
+            except ValidationError:
+                self._known[path, kind] = None
+        return self._known[path, kind]
 
     def names(self, path: Path) -> list[str]:
         """The keys of a mapping, those of faulty entries too."""

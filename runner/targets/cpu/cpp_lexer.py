@@ -115,7 +115,7 @@ class _Lexer:
             self._add("header", header.group(), position)
             return header.end()
         match = _TOKEN.match(self._text, position)
-        if match is None:
+        if match is None or (match.lastgroup == "punctuation" and self._text.startswith("/*", position)):
             return self._odd(position)
         kind, text = match.lastgroup, match.group()
         if kind == "newline":

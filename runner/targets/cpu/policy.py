@@ -8,7 +8,7 @@ with half of a bracket) is refused as such.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 from runner.candidate import Candidate, candidate_from_files
 from runner.errors import Fault, FaultsError
@@ -17,11 +17,12 @@ from runner.manifest_check import check_manifest, define_texts
 from runner.spec.models import Policy, Spec
 from runner.targets.cpu import words
 from runner.targets.cpu.cpp_lexer import Lexed, Problem, Token, at, lex
-from runner.targets.cpu.declarations import check_attributes, check_linkage, check_operators, own_names, texts
+from runner.targets.cpu.declarations import Code, check_attributes, check_linkage, check_operators, own_names, texts
 from runner.targets.cpu.preprocessing import check_directive, check_pragma_operators, is_directive, macro_body, macro_name_problem
 from runner.yaml_source import Source, read_yaml
 
 MAX_MESSAGES = 20
+MAX_FOUND = 1000  # in one file
 SUFFIXES = (".cpp", ".hpp")
 
 
@@ -37,9 +38,9 @@ def check_sources(files: Mapping[str, bytes], spec: Spec) -> tuple[str, ...]:
     faults = [*check_manifest(spec, candidate), *_check_launch(candidate, spec.policy)]
     functions = [launch.function for launch in candidate.manifest.launches]
     sources = {name: lex(data.decode()) for name, data in candidate.files.items() if name.endswith(SUFFIXES)}
-    own_words: set[str] = set().union(*(own_names(lexed.tokens) for lexed in sources.values()))
+    own_words: set[str] = set().union(*(own_names(Code(lexed.tokens)) for lexed in sources.values()))
     for name, lexed in sources.items():
-        found = _check_source(lexed, sources, functions, own_words, spec.policy)
+        found = islice(_check_source(lexed, sources, functions, own_words, spec.policy), MAX_FOUND)
         faults += [Fault(name, problem.line, problem.column, problem.message) for problem in found]
     return _messages(faults)
 
@@ -104,9 +105,10 @@ def _check_source(
 
 def _check_code(tokens: Sequence[Token], functions: Sequence[str], own_words: Collection[str], policy: Policy) -> Iterator[Problem]:
     """A run of tokens that is compiled as it is: the file without its preprocessor lines, or a macro's body."""
-    attributes, problems = check_attributes(tokens, policy.fast_math)
+    run = Code(tokens)
+    attributes, problems = check_attributes(run, policy.fast_math)
     yield from problems
-    yield from chain(check_linkage(tokens, functions), check_operators(tokens), check_pragma_operators(tokens, policy.fast_math))
+    yield from chain(check_linkage(run, functions), check_operators(tokens), check_pragma_operators(tokens, policy.fast_math))
     yield from _check_names(tokens, attributes, own_words)
 
 

@@ -54,7 +54,7 @@ _GROUPS = {
         FILE fopen fopen64 freopen fdopen fclose fread fwrite fgets fputs fputc fgetc fseek ftell fflush fscanf scanf sscanf printf fprintf
         sprintf snprintf vprintf vfprintf dprintf puts putchar perror getline tmpfile tmpnam mkstemp stdin stdout stderr openat pread pwrite
         readv writev lseek ftruncate opendir readdir scandir readlink symlink unlinkat mkdir rmdir chdir chroot getcwd realpath fstat lstat
-        fstream ifstream ofstream filebuf iostream cout cerr clog cin filesystem inotify_init sendfile splice memfd_create
+        fstream ifstream ofstream filebuf iostream cout cerr clog cin filesystem inotify_init sendfile memfd_create
     """,
     _PROCESS: """
         getenv secure_getenv setenv putenv unsetenv clearenv environ syscall system popen fork vfork clone3 execl execlp execle execv execvp
@@ -65,7 +65,7 @@ _GROUPS = {
         perf_event_open socketpair getaddrinfo gethostbyname sendto recvfrom sendmsg recvmsg setsockopt _exit _Exit quick_exit
     """,
     _TIME: """
-        chrono clock_gettime clock_getres clock_settime clock_nanosleep gettimeofday timespec_get nanosleep usleep times localtime gmtime
+        chrono clock_gettime clock_getres clock_settime clock_nanosleep gettimeofday timespec_get nanosleep usleep localtime gmtime
         mktime strftime difftime setitimer sleep_for sleep_until wait_for wait_until try_lock_for try_lock_until
         try_acquire_for try_acquire_until omp_get_wtime omp_get_wtick
         __rdtsc _rdtsc __rdtscp _rdpmc __rdpmc _umwait _tpause __TIME__ __DATE__ __TIMESTAMP__
@@ -80,7 +80,7 @@ _GROUPS = {
         _readfsbase_u32 _readfsbase_u64 _readgsbase_u32 _readgsbase_u64 _writefsbase_u32 _writefsbase_u64 _writegsbase_u32 _writegsbase_u64
         backtrace backtrace_symbols constructor destructor ifunc weakref init_priority
     """,
-    _MEMORY: "mmap mmap64 munmap mremap mprotect pkey_mprotect madvise mlock mlockall msync mincore remap_file_pages brk sbrk",
+    _MEMORY: "mmap mmap64 munmap mremap mprotect pkey_mprotect madvise mlock mlockall msync mincore remap_file_pages sbrk",
     _LATER: "atexit at_quick_exit on_exit detach",
 }
 
@@ -90,11 +90,12 @@ REFUSED: dict[str, str] = {name: group for group, names in _GROUPS.items() for n
 # Ordinary words that are also functions of the system: refused only where they are called as that, not as names of one's own.
 ORDINARY: dict[str, str] = {
     **dict.fromkeys(
-        _words("read write open close creat pipe dup dup2 select poll access link unlink rename stat sync truncate ioctl fcntl"), _FILES
+        _words("read write open close creat pipe dup dup2 select poll access link unlink rename stat sync truncate splice ioctl fcntl"),
+        _FILES,
     ),
-    **dict.fromkeys(_words("time clock sleep alarm pause"), _TIME),
+    **dict.fromkeys(_words("time times clock sleep alarm pause"), _TIME),
     **dict.fromkeys(_words("rand random"), _RANDOM),
-    **dict.fromkeys(_words("signal raise kill exit wait clone unshare mount socket bind listen accept connect send recv"), _PROCESS),
+    **dict.fromkeys(_words("signal raise kill exit wait clone brk unshare mount socket bind listen accept connect send recv"), _PROCESS),
 }
 
 # What a kernel's function can't be called: it would take the place of a function that everything else uses.
