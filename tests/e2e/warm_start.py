@@ -3,7 +3,8 @@
     python tests/e2e/warm_start.py [--spec DIR] [--out FILE] [--seeds 5] [--trials 8] [--rounds 2]
 
 Each seed has a notebook of its own and two campaigns on it, one after the other: the spec's search lineages, in rounds, with the real
-agents, tuner and judge (screening tier) on the spec's target. Nothing else may run on the machine meanwhile.
+agents, tuner and judge (screening tier) on the spec's target. The second campaign may evaluate as much as the first, and ends where
+it reaches the bar. Nothing else may run on the machine meanwhile.
 """
 
 from __future__ import annotations
@@ -46,8 +47,24 @@ class Course:
     best: float
 
 
-def run_campaign(spec: LoadedSpec, target: Target, notebook: Notebook, campaign: str, *, seed: int, rounds: int, trials: int) -> None:
-    """The searches of one campaign, written into the notebook: each round, each search lineage of the spec tries up to `trials` points."""
+class _Reached(Exception):
+    """The bar was reached: ends a search between two trials."""
+
+
+def run_campaign(
+    spec: LoadedSpec, target: Target, notebook: Notebook, campaign: str, *, seed: int, rounds: int, trials: int, until: float = math.inf
+) -> None:
+    """The searches of one campaign, written into the notebook: each round, each search lineage of the spec tries up to `trials` points.
+
+    The campaign ends with the first evaluation whose speed-up is at least `until`.
+    """
+    try:
+        _run(spec, target, notebook, campaign, seed, rounds, trials, until)
+    except _Reached:
+        return
+
+
+def _run(spec: LoadedSpec, target: Target, notebook: Notebook, campaign: str, seed: int, rounds: int, trials: int, until: float) -> None:
     device = target.device().name
     champion = read_candidate(spec.folder / "kernel", spec.spec.policy)
     for number in range(1, rounds + 1):
@@ -68,14 +85,14 @@ def run_campaign(spec: LoadedSpec, target: Target, notebook: Notebook, campaign:
                 device=device,
             )
             for proposal in make_agent(agent, Settings(), lambda candidate: None).propose(brief):
-                _search(spec, target, notebook, brief, proposal)
+                _search(spec, target, notebook, brief, proposal, until)
 
 
-def _search(spec: LoadedSpec, target: Target, notebook: Notebook, brief: Brief, proposal: Proposal) -> None:
+def _search(spec: LoadedSpec, target: Target, notebook: Notebook, brief: Brief, proposal: Proposal, until: float) -> None:
     tuning = proposal.tuning
     if tuning is None:
         return
-    record = _recorder(spec, notebook, brief, proposal.candidate, proposal.provenance.parent)
+    record = _recorder(spec, notebook, brief, proposal.candidate, until)
     tune(
         spec,
         proposal.candidate,
@@ -88,7 +105,7 @@ def _search(spec: LoadedSpec, target: Target, notebook: Notebook, brief: Brief, 
     )
 
 
-def _recorder(spec: LoadedSpec, notebook: Notebook, brief: Brief, candidate: Candidate, parent: str | None) -> Callable[[int, Trial], None]:
+def _recorder(spec: LoadedSpec, notebook: Notebook, brief: Brief, candidate: Candidate, until: float) -> Callable[[int, Trial], None]:
     source, harness = source_hash(candidate), harness_hash()
 
     def record(index: int, trial: Trial) -> None:
@@ -107,7 +124,7 @@ def _recorder(spec: LoadedSpec, notebook: Notebook, brief: Brief, candidate: Can
             source=source,
             knobs=dict(trial.knobs),
             kind="search",
-            parent=parent,
+            parent=None,
             hypothesis="",
             verdict=trial.verdict,
             message=trial.message[:500],
@@ -118,24 +135,29 @@ def _recorder(spec: LoadedSpec, notebook: Notebook, brief: Brief, candidate: Can
             created=datetime.now(UTC).isoformat(timespec="microseconds"),
         )
         notebook.record(experiment)
+        if (trial.speedup or 0.0) >= until:
+            raise _Reached
 
     return record
 
 
 def courses(experiments: Sequence[Experiment]) -> tuple[Course, Course]:
     """How the campaigns `first` and `second` of one seed went, both up to `SHARE` of the first one's best."""
-    made = {name: _in_order(experiments, name) for name in ("first", "second")}
-    best = max(one.speedup or 0.0 for one in made["first"])
-    first, second = (_course(made[name], SHARE * best) for name in ("first", "second"))
+    first, second = (_course(_in_order(experiments, campaign), bar(experiments)) for campaign in ("first", "second"))
     return first, second
+
+
+def bar(experiments: Sequence[Experiment]) -> float:
+    """The speed-up that both campaigns are counted up to."""
+    return SHARE * max((one.speedup or 0.0 for one in experiments if one.campaign == "first"), default=math.inf)
 
 
 def _in_order(experiments: Sequence[Experiment], campaign: str) -> list[Experiment]:
     return sorted((one for one in experiments if one.campaign == campaign), key=lambda one: (one.created, one.id))
 
 
-def _course(made: Sequence[Experiment], bar: float) -> Course:
-    needed = next((number for number, one in enumerate(made, start=1) if (one.speedup or 0.0) >= bar), None)
+def _course(made: Sequence[Experiment], aim: float) -> Course:
+    needed = next((number for number, one in enumerate(made, start=1) if (one.speedup or 0.0) >= aim), None)
     return Course(needed, len(made), max((one.speedup or 0.0 for one in made), default=0.0))
 
 
@@ -192,8 +214,9 @@ def main(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.seeds):
             with Notebook(Path(folder) / f"{seed}.sqlite3") as notebook:
-                for campaign in ("first", "second"):
-                    run_campaign(spec, target, notebook, campaign, seed=seed, rounds=options.rounds, trials=options.trials)
+                budget = {"seed": seed, "rounds": options.rounds, "trials": options.trials}
+                run_campaign(spec, target, notebook, "first", **budget)
+                run_campaign(spec, target, notebook, "second", **budget, until=bar(notebook.experiments(spec.spec.id)))
                 seeds[seed] = notebook.experiments(spec.spec.id)
             first, second = courses(seeds[seed])
             print(f"seed {seed}: first {first}; second {second}; {time.monotonic() - begun:.0f} s", flush=True)
