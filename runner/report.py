@@ -15,7 +15,8 @@ from runner.result import CheckRow, Result, TimingRow
 from runner.verdict import Verdict
 
 MAX_CELL = 200
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$:-])")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$!])")
+_REFERENCE = re.compile(r"(@|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.))", re.IGNORECASE)
 
 
 def markdown(result: Result, where: str = "result.json") -> str:
@@ -64,13 +65,12 @@ def text(value: object) -> str:
     """A word for a table cell or heading: one line, short, with every character that Markdown or HTML would take for its own escaped."""
     line = " ".join(str(value).split())
     line = line if len(line) <= MAX_CELL else line[: MAX_CELL - 1] + "…"
-    # A zero-width joiner after @ keeps a name from mentioning a person.
-    return _SPECIAL.sub(r"\\\1", line).replace("@", "@\u200d")
+    return _escaped(line)
 
 
 def code(value: str) -> str:
     """A code span that holds any text: fenced by more backticks than it contains in a row."""
-    line = " ".join(value.split()).replace("@", "@\u200d")
+    line = " ".join(value.split())
     longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
     fence = "`" * (longest + 1)
     pad = " " if longest else ""
@@ -80,11 +80,16 @@ def code(value: str) -> str:
 def prose(value: str) -> str:
     """A message of one or more lines, such as a compiler's: a code block when it has lines, else escaped text."""
     if "\n" not in value.strip():
-        return _SPECIAL.sub(r"\\\1", value.strip()).replace("@", "@\u200d")
-    body = value.strip("\n").replace("@", "@\u200d")
+        return _escaped(value.strip())
+    body = value.strip("\n")
     longest = max((len(run) for run in re.findall(r"`+", body)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{body}\n{fence}"
+
+
+def _escaped(line: str) -> str:
+    """Forges look for mentions, issues and links in the rendered text, where escapes are gone: a zero-width joiner keeps them apart."""
+    return _SPECIAL.sub(r"\\\1", _REFERENCE.sub("\\1\u200d", line))
 
 
 def _table(result: Result) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Literal
@@ -145,7 +146,8 @@ def write_result(result: Result, path: Path) -> None:
         part.write_text(text + "\n", encoding="utf-8")
         part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise FactoryError(f"{path}: cannot be written: {error.strerror}") from error
 
 
