@@ -22,6 +22,7 @@ from runner.targets.cpu.preprocessing import check_directive, check_pragma_opera
 from runner.yaml_source import Source, read_yaml
 
 MAX_MESSAGES = 20
+LONG_LIST = 100  # characters
 MAX_FOUND = 1000  # in one file
 SUFFIXES = (".cpp", ".hpp")
 
@@ -46,10 +47,22 @@ def check_sources(files: Mapping[str, bytes], spec: Spec) -> tuple[str, ...]:
 
 
 def _messages(faults: Sequence[Fault]) -> tuple[str, ...]:
-    ordered = [str(fault).removeprefix("./") for fault in sorted(set(faults))]
+    ordered = _without_repeated_lists([str(fault).removeprefix("./") for fault in sorted(set(faults))])
     if len(ordered) > MAX_MESSAGES:
         ordered = [*ordered[:MAX_MESSAGES], f"and {len(ordered) - MAX_MESSAGES} more"]
     return tuple(ordered)
+
+
+def _without_repeated_lists(messages: Sequence[str]) -> list[str]:
+    """A long list of what is allowed stands in the first message that has it."""
+    seen: set[str] = set()
+    shorter = []
+    for message in messages:
+        head, found, allowed = message.partition("; allowed: ")
+        repeated = found and len(allowed) > LONG_LIST and allowed in seen
+        seen.add(allowed)
+        shorter.append(f"{head}; allowed: as listed above" if repeated else message)
+    return shorter
 
 
 def _check_launch(candidate: Candidate, policy: Policy) -> Iterator[Fault]:

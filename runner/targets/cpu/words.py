@@ -9,13 +9,16 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-HEADERS = _words("""
-    algorithm array atomic barrier bit cassert cfloat climits cmath complex concepts condition_variable cstddef cstdint cstdlib cstring
-    functional initializer_list iterator latch limits memory mutex new numbers numeric optional semaphore shared_mutex span
-    thread tuple type_traits utility valarray vector version experimental/simd
+HEADERS = _words(
+    """
+    algorithm array atomic barrier bit bitset cassert cfloat climits cmath complex concepts condition_variable cstddef cstdint cstdlib
+    cstring deque exception functional initializer_list iterator latch limits list map memory mutex new numbers numeric optional queue
+    ranges ratio semaphore set shared_mutex span stdexcept string string_view thread tuple type_traits unordered_map unordered_set
+    utility valarray variant vector version experimental/simd
     assert.h float.h limits.h math.h stddef.h stdint.h stdlib.h string.h
     immintrin.h x86intrin.h xmmintrin.h emmintrin.h pmmintrin.h tmmintrin.h smmintrin.h nmmintrin.h arm_neon.h arm_sve.h omp.h
-    """)
+    """
+)
 
 DIRECTIVES = _words("include define undef if ifdef ifndef elif elifdef elifndef else endif pragma error warning")
 
@@ -81,7 +84,7 @@ _GROUPS = {
         backtrace backtrace_symbols constructor destructor ifunc weakref init_priority
     """,
     _MEMORY: "mmap mmap64 munmap mremap mprotect pkey_mprotect madvise mlock mlockall msync mincore remap_file_pages sbrk",
-    _LATER: "atexit at_quick_exit on_exit detach",
+    _LATER: "atexit at_quick_exit on_exit",
 }
 
 # Names that no honest kernel needs, with what they reach.
