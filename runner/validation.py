@@ -113,7 +113,8 @@ def _faults(group: Sequence[_Problem], source: Source, model: type[BaseModel]) -
         yield source.fault(path, f"the key {_quoted(context['discriminator'])} is missing in {name}", key=True)
     elif kind == "union_tag_invalid":
         key = context["discriminator"].strip("'")
-        yield source.fault((*path, key), f"`{key}` must be one of {_quoted(context['expected_tags'])}, not `{context['tag']}`")
+        shown = describe(details["input"][key])
+        yield source.fault((*path, key), f"`{key}` must be one of {_quoted(context['expected_tags'])}, not {shown}")
     else:
         yield source.fault(path, f"{name} {_value_message(group, source)}")
 

@@ -141,9 +141,9 @@ def _check_ranges(draft: Draft, path: Path, item: HiddenSpec) -> Iterator[Fault]
 
 def _check_screening(draft: Draft) -> Iterator[Fault]:
     """`screening` names public workloads, each once."""
-    public = [
-        item["name"] for item in draft.raw(("workloads", "public")) or [] if isinstance(item, dict) and isinstance(item.get("name"), str)
-    ]
+    data = draft.raw(("workloads", "public"))
+    items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
+    public = [item["name"] for item in items if isinstance(item.get("name"), str)]
     seen: set[str] = set()
     for path, name in draft.items(("workloads", "screening"), Label):
         if name not in public:
