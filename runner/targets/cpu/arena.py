@@ -6,9 +6,6 @@ Only what is in a slot can be seen by a worker: expected outputs, the judge's in
 
 from __future__ import annotations
 
-import fcntl
-import mmap
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from runner.targets.cpu import memory
 from runner.targets.protocol import Placement
 
 PAGE = 4096
@@ -103,17 +101,14 @@ def plan(blocks: Sequence[Block], slots: int, placement: Placement, start: int) 
 
 
 class Arena:
-    """The shared memory file of one worker. `close` gives up the file; the memory goes when the last view of it does."""
+    """The shared memory file of one worker. It is closed when the worker's process has ended: its memory then serves another."""
 
     def __init__(self, plan: Plan, layout: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
         self.plan = plan
-        self.fd = os.memfd_create("kernel-factory", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.fd, plan.size)
-        # The worker can't shrink it under the judge's feet.
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        self._map: mmap.mmap | None = mmap.mmap(self.fd, plan.size, mmap.MAP_SHARED | mmap.MAP_POPULATE, mmap.PROT_READ | mmap.PROT_WRITE)
-        self.bytes = np.frombuffer(self._map, np.uint8)
-        self._memory = torch.frombuffer(self._map, dtype=torch.uint8)
+        self._shared: memory.SharedMemory | None = memory.take(plan.size)
+        self.fd = self._shared.fd
+        self.bytes = self._shared.bytes
+        self._memory = self._shared.tensor
         self.address = int(self.bytes.ctypes.data)
         self.bytes[CONTROL_BYTES : CONTROL_BYTES + layout.nbytes] = layout.view(np.uint8)
         self._words = self.bytes[:CONTROL_BYTES].view(np.uint32)
@@ -140,8 +135,9 @@ class Arena:
 
     def close(self) -> None:
         """Give up the file. Safe to call twice."""
-        if self.fd >= 0:
-            os.close(self.fd)
+        if self._shared is not None:
+            memory.give(self._shared)
+            self._shared = None
             self.fd = -1
 
 

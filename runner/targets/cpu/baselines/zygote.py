@@ -89,6 +89,8 @@ class Forked:
         """End it. Safe to call twice."""
         if self.pidfd >= 0:
             self._kill()
+            # Its memory serves another worker next, so it must not write any more.
+            select.select([self.pidfd], [], [], STILL_SECONDS)
             os.close(self.pidfd)
             self.pidfd = -1
         self._answers.close()
