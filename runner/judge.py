@@ -17,6 +17,7 @@ from runner.candidate import read_candidate
 from runner.contestant import Contestant, Subject, check_policy, prepare, tree_of
 from runner.correctness import Check, check
 from runner.decision import decide
+from runner.environment import environment
 from runner.identity import harness_hash
 from runner.inputs import Pool, derive
 from runner.measure import Measurer, geomean_of
@@ -112,7 +113,7 @@ class _Evaluation:
         self.rows: list[TimingRow] = []
         self.geomean: Geomean | None = None
         self.reproduction: Reproduction | None = None
-        self.environment: dict[str, Fact] = {"torch": torch.__version__, **self.device.facts}
+        self.environment: dict[str, Fact] = {**(environment() if tier == "full" else {}), **self.device.facts}
         self.selection: tuple[str, ...] = ()
         self.begun = time.monotonic()
         self.started = _now()

@@ -26,7 +26,6 @@ from runner.statistics import Blocks
 from runner.targets.protocol import Device, Worker
 from runner.verdict import Rejected
 
-ROTATION = 4
 MAX_BYTES = 768 << 20
 MAX_SLOTS = 128
 SAMPLED_ELEMENTS = 1 << 14
@@ -44,15 +43,20 @@ class Side:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: fresh processes a side, quads of blocks in each, and how many slots of a block are verified."""
+    """How much is measured: fresh processes a side, quads of blocks in each, how many slots of a block are verified, and over how many
+    times the cache's size a block rotates."""
 
     processes: int
     quads: int
     verified: int
+    rotation: int
 
 
-FULL = Effort(processes=3, quads=2, verified=2)
-SCREENING = Effort(processes=1, quads=2, verified=1)
+FULL = Effort(processes=3, quads=2, verified=2, rotation=4)
+SCREENING = Effort(processes=1, quads=2, verified=1, rotation=2)
+ALONE_ROTATION = 2
+WARM_ROTATION = 0.5
+"""Where calls may find their operands in the cache (`cold_cache: false`), a block's operands fit there together."""
 
 
 class Lost(Exception):
@@ -87,15 +91,15 @@ class Meter:
             self.seconds[what] += time.perf_counter() - begun
 
 
-def slots_for(workload: Workload, device: Device, *, cold: bool) -> int:
-    """How many slots a block rotates over: more than four times the cache where calls must find it cold, within a memory bound.
+def slots_for(workload: Workload, device: Device, rotation: float) -> int:
+    """How many slots a block has: together more than `rotation` times the cache, within bounds of memory and number.
 
-    Small workloads stop at `MAX_SLOTS`: each slot is used once a block, after a flush, so that their calls are cold too.
+    Cold calls find their operands in no cache whatever the rotation is, since a slot is used once a block and the caches are flushed
+    before it. The rotation sees to it that a block is long, and that only a part of it could profit from anything left in a cache.
     """
     tensors = (*workload.inputs.values(), *workload.outputs.values())
     size = max(1, sum(layout.numel * DTYPES[layout.dtype].itemsize for layout in tensors))
-    wanted = ROTATION * device.cache_bytes if cold else device.cache_bytes
-    return max(2, min(MAX_SLOTS, wanted // size + 1, MAX_BYTES // size))
+    return max(2, min(MAX_SLOTS, int(rotation * device.cache_bytes) // size + 1, MAX_BYTES // size))
 
 
 class Timer:
@@ -107,6 +111,7 @@ class Timer:
         self.pool = pool
         self.device = device
         self.seed = seed
+        self.cold = loaded.spec.metric.cold_cache
         self.meter = Meter()
 
     def measure(
@@ -122,7 +127,7 @@ class Timer:
 
         Raises `WrongWhenTimed` and `Rejected` for the candidate's failures, `Lost` for the other side's.
         """
-        slots = slots_for(workload, self.device, cold=self.loaded.spec.metric.cold_cache)
+        slots = slots_for(workload, self.device, effort.rotation if self.cold else WARM_ROTATION)
         chooser = random.Random(derive(self.seed, workload.name, "order"))
         whole = chooser.randrange(effort.processes * effort.quads * 2)
         verifier = self._verifier(workload, scales)
@@ -158,7 +163,7 @@ class Timer:
 
     def alone(self, workload: Workload, side: Side, blocks: int, scales: Mapping[str, float] | None) -> list[float]:
         """Seconds a call of a few blocks of one side by itself; verified when `scales` are given. Raises what the side raises."""
-        slots = max(2, slots_for(workload, self.device, cold=self.loaded.spec.metric.cold_cache) // 2)
+        slots = slots_for(workload, self.device, ALONE_ROTATION if self.cold else WARM_ROTATION)
         verifier = None if scales is None else self._verifier(workload, scales)
         run = Run(self, workload, side, slots, derive(self.seed, workload.name, "alone", side.name), verifier)
         try:
@@ -204,8 +209,9 @@ class Run:
         with meter.on("load"):
             for slot in range(self._slots):
                 self._worker.load(slot, self._fresh(seed, slot))
-        with meter.on("flush"):
-            self._worker.flush()
+        if self._timer.cold:
+            with meter.on("flush"):
+                self._worker.flush()
         with meter.on("run"):
             seconds = self._worker.run(order, self._timer.loaded.spec.policy.run_seconds)
         with meter.on("verify"):
