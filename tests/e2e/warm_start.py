@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import math
+import os
 import statistics
 import sys
 import tempfile
@@ -210,9 +211,12 @@ def main(arguments: Sequence[str]) -> int:
         "trials": options.trials,
         "started": datetime.now(UTC).isoformat(),
     }
+    # How busy the machine was as each seed began: about 0 when nothing else ran, about a running judge's own later on.
+    load: list[float] = []
     seeds: dict[int, Sequence[Experiment]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(options.seeds):
+            load.append(round(os.getloadavg()[0], 2))
             with Notebook(Path(folder) / f"{seed}.sqlite3") as notebook:
                 budget = {"seed": seed, "rounds": options.rounds, "trials": options.trials}
                 run_campaign(spec, target, notebook, "first", **budget)
@@ -220,7 +224,7 @@ def main(arguments: Sequence[str]) -> int:
                 seeds[seed] = notebook.experiments(spec.spec.id)
             first, second = courses(seeds[seed])
             print(f"seed {seed}: first {first}; second {second}; {time.monotonic() - begun:.0f} s", flush=True)
-            save(out, {**facts, "seconds": round(time.monotonic() - begun, 1)}, seeds)
+            save(out, {**facts, "load": load, "seconds": round(time.monotonic() - begun, 1)}, seeds)
     needed_first, needed_second = medians(list(seeds.values()))
     print(f"medians over {len(seeds)} seeds: first {needed_first:g}, second {needed_second:g} evaluations; kept in {out}")
     return 0 if needed_second < needed_first else 1
