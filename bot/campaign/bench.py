@@ -55,12 +55,11 @@ class RunnerBench:
         prior: Sequence[Trial],
         recorded: Sequence[Trial],
         on_trial: Callable[[int, Trial], None],
-    ) -> Candidate | None:
+    ) -> None:
         from runner.targets.registry import target_for
-
         from runner.tuning import tune
 
-        return tune(
+        tune(
             spec,
             candidate,
             target_for(spec.spec),

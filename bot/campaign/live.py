@@ -62,7 +62,8 @@ class Terminal:
     """`Watch` on standard error. Use as a context manager: while it is open on a terminal, a panel is drawn there."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=True)
+        # Lines for a log are never broken; a panel that were wider than its terminal could not be redrawn in place.
+        self.console = console or Console(file=sys.stderr, highlight=False, soft_wrap=not sys.stderr.isatty())
         self.board = Board()
         self._stop = threading.Event()
         self._live: Live | None = None

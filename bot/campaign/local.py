@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from bot.campaign.journal import Journal
 from bot.campaign.ports import Place, Refusal
-from bot.campaign.state import Entry, Outcome, Strategy, Tier, Tuning
+from bot.campaign.state import Entry, Outcome, Strategy, Tier
 from bot.campaign.store import Store
+from bot.evidence import space
 from bot.evidence.experiment import Experiment
-from runner.candidate import Candidate
+from runner.candidate import Candidate, with_knobs
+from runner.errors import FactoryError
 from runner.identity import source_hash
 from runner.progress import Progress
 from runner.result import Result
@@ -42,8 +45,8 @@ class Bench(Protocol):
         prior: Sequence[Trial],
         recorded: Sequence[Trial],
         on_trial: Callable[[int, Trial], None],
-    ) -> Candidate | None:
-        """Search a candidate's knobs: up to `trials` points, of which `recorded` were done before. The best point, or None."""
+    ) -> None:
+        """Search a candidate's knobs: up to `trials` points, of which `recorded` were done before. What `on_trial` raises ends it."""
 
 
 class _Spent(Exception):
@@ -114,46 +117,29 @@ class LocalEvaluation:
             if clock.spent:
                 raise _Spent
 
-        best: Candidate | None = None
-        # Without time left the recorded trials alone are replayed, so that their best is still found.
-        trials = len(recorded) if clock.spent else tuning.trials
-        if trials == 0:
-            return _nothing(entry)
-        try:
-            best = self.bench.tune(
-                spec,
-                candidate,
-                strategy=tuning.strategy,
-                trials=trials,
-                seed=tuning.seed,
-                prior=prior,
-                recorded=recorded,
-                on_trial=on_trial,
-            )
-        except _Spent:
-            best = self._replayed(spec, candidate, tuning, prior, done)
+        # Without time left nothing new is tried, and what was recorded stands.
+        if not clock.spent:
+            with suppress(_Spent):
+                self.bench.tune(
+                    spec,
+                    candidate,
+                    strategy=tuning.strategy,
+                    trials=tuning.trials,
+                    seed=tuning.seed,
+                    prior=prior,
+                    recorded=recorded,
+                    on_trial=on_trial,
+                )
         found += done
         experiments = self.journal.kept(entry)
+        best = space.best(experiments)
         if best is None:
             return _untimed(entry, experiments)
-        self.store.put_candidate(best)
-        mine = [experiment for experiment in experiments if experiment.kernel_tree == best.tree]
-        return _outcome(entry, max(mine, key=_strength), len(experiments), None)
-
-    def _replayed(
-        self, spec: LoadedSpec, candidate: Candidate, tuning: Tuning, prior: Sequence[Trial], done: Sequence[Trial]
-    ) -> Candidate | None:
-        """The best of the trials so far, by the tuner's own rule: the same search again, with nothing left to measure."""
-        return self.bench.tune(
-            spec,
-            candidate,
-            strategy=tuning.strategy,
-            trials=len(done),
-            seed=tuning.seed,
-            prior=prior,
-            recorded=done,
-            on_trial=lambda index, trial: None,
-        )
+        frozen = with_knobs(candidate, best.knobs)
+        if frozen.tree != best.kernel_tree:
+            raise FactoryError(f"{best.id} was measured as {best.kernel_tree}, but its knobs make {frozen.tree}: the harness was changed")
+        self.store.put_candidate(frozen)
+        return _outcome(entry, best, len(experiments), None)
 
 
 class _Clock:
@@ -166,10 +152,6 @@ class _Clock:
     @property
     def spent(self) -> bool:
         return self.used >= self.allowed
-
-
-def _strength(experiment: Experiment) -> float:
-    return experiment.interval[0] if experiment.interval is not None else experiment.speedup or 0.0
 
 
 def _outcome(entry: Entry, experiment: Experiment, count: int, result: str | None) -> Outcome:

@@ -191,7 +191,7 @@ class Steps:
     def evaluate(self, order: Order, entries: Sequence[Entry], seconds: float) -> Outcomes:
         """Evaluate a batch at the port."""
         spec = self._spec(order)
-        self.watch.doing(entries[0].round, "judging")
+        self.watch.doing(entries[0].round, _kind(entries[0]))
         return Outcomes(outcomes=tuple(self.evaluation.evaluate(spec, entries, seconds)))
 
     def report(self, order: Order, course: Course) -> Count:
@@ -311,6 +311,12 @@ def confirmation_entries(judged: Outcome, over_champion: bool) -> tuple[Entry, .
         )
         for number, side in enumerate(against)
     )
+
+
+def _kind(entry: Entry) -> str:
+    if entry.fresh:
+        return f"confirming over the {entry.against}"
+    return "screening" if entry.tier == "screening" else "judging in full"
 
 
 def _seed(order: Order, number: int, agent: str) -> int:

@@ -108,7 +108,10 @@ def verdict_of(knobs: Mapping[str, KnobValue]) -> tuple[Verdict, float]:
 
 
 class FormulaBench:
-    """`Bench` by formula. `champion_knobs` are used for a champion that has knobs itself."""
+    """`Bench` by formula. `priors` are how many trials each search was warm-started with."""
+
+    def __init__(self) -> None:
+        self.priors: list[int] = []
 
     def place(self, spec: LoadedSpec) -> Place:
         return Place(DEVICE, HARNESS)
@@ -159,7 +162,7 @@ class FormulaBench:
         prior: Sequence[Trial],
         recorded: Sequence[Trial],
         on_trial: Callable[[int, Trial], None],
-    ) -> Candidate | None:
+    ) -> None:
         """The real search, whose points are judged by the formula."""
 
         def measure(spec: LoadedSpec, point: Candidate, target: object) -> Trial:
@@ -167,8 +170,9 @@ class FormulaBench:
             result = self.judge(spec, point, tier="screening", against="baseline", fresh=False, progress=lambda _: None)
             return tuning.trial_of(point, result)
 
+        self.priors.append(len(prior))
         with mock.patch.object(tuning, "_measure", measure):
-            return tuning.tune(
+            tuning.tune(
                 spec,
                 candidate,
                 mock.sentinel.target,
