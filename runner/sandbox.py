@@ -67,16 +67,17 @@ def command(view: View, program: Sequence[str], environment: Mapping[str, str], 
     line += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
     for name, value in environment.items():
         line += ["--setenv", name, value]
-    for inside, outside in view.read_only.items():
-        line += ["--ro-bind", str(outside), inside]
-    for inside, target in view.links.items():
-        line += ["--symlink", target, inside]
+    # What is empty at first comes first, so that files bound below it stay in sight.
     if view.proc:
         line += ["--proc", "/proc"]
     if view.devices:
         line += ["--dev", "/dev"]
     if view.scratch_bytes:
         line += ["--size", str(view.scratch_bytes), "--tmpfs", "/tmp"]
+    for inside, outside in view.read_only.items():
+        line += ["--ro-bind", str(outside), inside]
+    for inside, target in view.links.items():
+        line += ["--symlink", target, inside]
     for inside, outside in view.writable.items():
         line += ["--bind", str(outside), inside]
     if info_fd is not None:

@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +242,7 @@ extern "C" void scale(const float*, float*, std::int64_t, float) {
 def test_nothing_is_left_behind(bench: Bench) -> None:
     def descriptors() -> int:
         gc.collect()
-        return len(os.listdir("/proc/self/fd"))
+        return len(list(Path("/proc/self/fd").iterdir()))
 
     def children() -> set[str]:
         return set(Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
@@ -250,11 +251,8 @@ def test_nothing_is_left_behind(bench: Bench) -> None:
         answered(worker)
     before, families = descriptors(), children()
     for name in ("plainly", "loop_with_threads", "abort_", "write_a_file"):
-        with attack(bench, name) as worker:
-            try:
-                answered(worker)
-            except Rejected as error:
-                assert error.message
+        with attack(bench, name) as worker, suppress(Rejected):
+            answered(worker)
         worker.close()
     assert descriptors() == before
     assert children() == families
