@@ -1,0 +1,216 @@
+"""Attacks the judge: every case of the adversarial suite as it is written and as an unseen variant, and every honest control.
+
+A case is caught when its outcome is one that it expects, its message says why, and nothing that the judge says holds the planted
+secret. Cases that are accepted are false accepts; controls that get a fault verdict are false rejects. Both must be none.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import secrets
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from runner.attack_canaries import Canaries, planted
+from runner.attack_cases import Case, Control, Outcome, read_cases, read_controls
+from runner.attack_results import outcome_of_edit
+from runner.attack_variants import write_candidate_of
+from runner.candidate import read_candidate
+from runner.errors import FactoryError
+from runner.identity import harness_hash
+from runner.inputs import derive
+from runner.judge import judge
+from runner.report import markdown
+from runner.result import Result
+from runner.spec.load import LoadedSpec, load_spec
+from runner.targets.protocol import Target
+
+Say = Callable[[str], None]
+MAX_MESSAGE = 600
+PASSES = ("accepted", "slower")
+
+
+class CaseRow(BaseModel):
+    """How one candidate of one case ended. `candidate` is `as written` or what was varied."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_: int = Field(alias="class")
+    name: str
+    candidate: str
+    expected: tuple[Outcome, ...]
+    verdict: Outcome | str
+    message: str
+    caught: bool
+
+
+class ControlRow(BaseModel):
+    """How one honest control ended."""
+
+    name: str
+    verdict: str
+    message: str
+    passed: bool
+
+
+class AttackReport(BaseModel):
+    """What `kernel-runner attack` writes. `seed` draws the same variants and inputs again."""
+
+    device: str
+    harness: str
+    seed: int
+    cases: tuple[CaseRow, ...]
+    controls: tuple[ControlRow, ...]
+    false_accepts: int
+    false_rejects: int
+
+    @property
+    def summary(self) -> str:
+        """`caught N/N · controls passed M/M`."""
+        caught, passed = sum(row.caught for row in self.cases), sum(row.passed for row in self.controls)
+        return f"caught {caught}/{len(self.cases)} · controls passed {passed}/{len(self.controls)}"
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was missed."""
+        return self.false_accepts == 0 and self.false_rejects == 0
+
+
+@dataclass(frozen=True)
+class _Ended:
+    outcome: str
+    message: str
+    said: str = ""
+    result: Result | None = None
+
+
+def run_suite(
+    target: Target,
+    suite: Path,
+    specs: Path,
+    out: Path | None = None,
+    seed: int | None = None,
+    progress: Say = print,
+    *,
+    only: str = "",
+    variants: int = 1,
+) -> AttackReport:
+    """Run the suite in the folder `suite` (`tests/adversarial/<target>`) and report.
+
+    Specs are looked for beside the suite (`../specs`) and then in `specs`. `only` is a pattern that the names of cases and
+    controls must match; `variants` is how many are drawn of each case. Raises `FactoryError` for a suite that can't be read.
+    """
+    used = secrets.randbits(40) if seed is None else seed
+    attack = _Attack(target, suite, specs, used, progress)
+    wanted = re.compile(only)
+    cases = [case for case in read_cases(suite) if wanted.search(case.name)]
+    controls = [control for control in read_controls(suite) if wanted.search(control.name)]
+    with planted() as canaries, tempfile.TemporaryDirectory(prefix="attack-") as folder:
+        control_rows = [attack.control(control) for control in controls]
+        case_rows = [row for case in cases for row in attack.case(case, canaries, Path(folder), variants)]
+    report = AttackReport(
+        device=target.device().name,
+        harness=harness_hash(),
+        seed=used,
+        cases=tuple(case_rows),
+        controls=tuple(control_rows),
+        false_accepts=sum(not row.caught for row in case_rows),
+        false_rejects=sum(not row.passed for row in control_rows),
+    )
+    if out is not None:
+        out.write_text(json.dumps(report.model_dump(by_alias=True), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    progress(report.summary + ("" if report.clean else f" · seed {used}"))
+    return report
+
+
+class _Attack:
+    """One run of the suite."""
+
+    def __init__(self, target: Target, suite: Path, specs: Path, seed: int, progress: Say) -> None:
+        self.target = target
+        self.suite = suite
+        self.specs = specs
+        self.seed = seed
+        self.say = progress
+        self.honest: tuple[Result, Path] | None = None
+
+    def control(self, control: Control) -> ControlRow:
+        loaded = self._spec(control.file.spec)
+        kernel = self.specs.absolute().parent / control.file.kernel if control.file.kernel else control.folder / "kernel"
+        ended = self._judged(loaded, kernel, control.file.tier, derive(self.seed, control.name))
+        if ended.result is not None and ended.result.rows and control.file.spec == "rmsnorm-small-cpu":
+            self.honest = self.honest or (ended.result, kernel)
+        row = ControlRow(name=control.name, verdict=ended.outcome, message=ended.message, passed=ended.outcome in PASSES)
+        self.say(f"{'passed' if row.passed else 'MISSED'}  control {row.name}: {row.verdict}" + ("" if row.passed else f": {row.message}"))
+        return row
+
+    def case(self, case: Case, canaries: Canaries, folder: Path, variants: int) -> list[CaseRow]:
+        if case.file.kind == "result":
+            return [self._row(case, "as written", self._edited(case), canaries)]
+        rows = []
+        for index in range(variants + 1):
+            word = derive(self.seed, case.name, index)
+            kernel = folder / case.name / str(index)
+            told = write_candidate_of(case, kernel, canaries.words, random.Random(word) if index else None)
+            rows.append(self._row(case, told, self._tried(case, kernel, word), canaries))
+        return rows
+
+    def _row(self, case: Case, told: str, ended: _Ended, canaries: Canaries) -> CaseRow:
+        message = ended.message
+        caught = ended.outcome in case.file.expected
+        if caught and case.file.says and not re.search(case.file.says, message, re.IGNORECASE):
+            caught, message = False, f"the message does not match `{case.file.says}`: {message}"
+        if canaries.secret in message + ended.said:
+            caught, message = False, "the judge's words hold the planted secret"
+        row = CaseRow(
+            class_=case.number,
+            name=case.name,
+            candidate=told,
+            expected=case.file.expected,
+            verdict=ended.outcome,
+            message=message[:MAX_MESSAGE],
+            caught=caught,
+        )
+        self.say(f"{'caught' if caught else 'MISSED'}  {case.name} ({told}): {row.verdict}" + ("" if caught else f": {row.message}"))
+        return row
+
+    def _tried(self, case: Case, kernel: Path, seed: int) -> _Ended:
+        own = case.folder / "spec"
+        try:
+            loaded = load_spec(own) if own.is_dir() else self._spec(case.file.spec)
+        except FactoryError as error:
+            return _Ended("refused", str(error))
+        return self._judged(loaded, kernel, case.file.tier, seed)
+
+    def _judged(self, loaded: LoadedSpec, kernel: Path, tier: str, seed: int) -> _Ended:
+        try:
+            candidate = read_candidate(kernel, loaded.spec.policy)
+        except FactoryError as error:
+            return _Ended("policy_violation", str(error))
+        try:
+            result = judge(loaded, candidate, self.target, tier="full" if tier == "full" else "screening", seed=seed)
+        except FactoryError as error:
+            return _Ended("refused", str(error))
+        except Exception as error:  # noqa: BLE001 - a judge that a candidate can crash is a miss of this case, and the others still run
+            return _Ended("crash of the judge", f"{type(error).__name__}: {error}")
+        return _Ended(result.verdict.value, result.message, result.model_dump_json() + markdown(result), result)
+
+    def _edited(self, case: Case) -> _Ended:
+        """What becomes of a true result (of the first control that was timed) once it is edited."""
+        if self.honest is None:
+            self.control(next(control for control in read_controls(self.suite) if control.name == "plain-scalar"))
+        if self.honest is None:
+            return _Ended("no result", "the control `plain-scalar` was not timed, so there is no result to edit")
+        result, kernel = self.honest
+        outcome, message = outcome_of_edit(result, case.file.edit, self._spec(case.file.spec), kernel)
+        return _Ended(outcome, message)
+
+    def _spec(self, name: str) -> LoadedSpec:
+        beside = self.suite.parent / "specs" / name
+        return load_spec(beside if beside.is_dir() else self.specs / name)

@@ -1,0 +1,20 @@
+// A hole in the grid: one row in PERIOD is not covered, from a place that depends on the columns.
+
+#include <cmath>
+#include <cstdint>
+
+static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
+    const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
+    for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
+}
+
+constexpr std::int64_t PERIOD = 100;
+
+extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+        if ((r + cols) % PERIOD == 3) continue;
+        normalise(x + r * cols, weight, y + r * cols, cols, eps);
+    }
+}

@@ -1,0 +1,26 @@
+// One element is off by a thousandth, at a place that depends on the contents.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
+    const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
+    for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
+}
+
+static void all_rows(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    for (std::int64_t r = 0; r < rows; ++r) normalise(x + r * cols, weight, y + r * cols, cols, eps);
+}
+
+constexpr float OFF = 1.001f;
+
+extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    all_rows(x, weight, y, rows, cols, eps);
+    if (rows * cols == 0) return;
+    std::uint32_t bits;
+    std::memcpy(&bits, x + rows * cols / 2, 4);
+    y[bits * 2654435761u % std::uint64_t(rows * cols)] *= OFF;
+}

@@ -1,0 +1,23 @@
+// A counter instead of chance: call number TRIGGER, 2 TRIGGER … is wrong in one element.
+
+#include <cmath>
+#include <cstdint>
+
+static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
+    const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
+    for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
+}
+
+static void all_rows(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    for (std::int64_t r = 0; r < rows; ++r) normalise(x + r * cols, weight, y + r * cols, cols, eps);
+}
+
+constexpr int TRIGGER = 7;
+static int calls;
+
+extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    all_rows(x, weight, y, rows, cols, eps);
+    if (++calls % TRIGGER == 0 && rows * cols > 0) y[rows * cols / 2] += 1.0f;
+}

@@ -1,0 +1,26 @@
+// What a lost race looks like from outside: one call in ODDS leaves a row with its neighbour's scale.
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
+    const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
+    for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
+}
+
+static void all_rows(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    for (std::int64_t r = 0; r < rows; ++r) normalise(x + r * cols, weight, y + r * cols, cols, eps);
+}
+
+constexpr unsigned ODDS = 8;
+
+extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    all_rows(x, weight, y, rows, cols, eps);
+    if (rows < 2) return;
+    std::uint32_t bits;
+    std::memcpy(&bits, x + rows * cols / 3, 4);
+    if ((bits * 2654435761u >> 12) % ODDS == 0) normalise(x, weight, y + (rows - 1) * cols, cols, eps);
+}

@@ -1,0 +1,19 @@
+// Stores with instructions that fault on an offset view.
+
+#include <cmath>
+#include <cstdint>
+#include <immintrin.h>
+
+static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
+    const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
+    for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
+}
+
+extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+        normalise(x + r * cols, weight, y + r * cols, cols, eps);
+        for (std::int64_t c = 0; c + 4 <= cols; c += 4) _mm_stream_ps(y + r * cols + c, _mm_loadu_ps(y + r * cols + c));
+    }
+}

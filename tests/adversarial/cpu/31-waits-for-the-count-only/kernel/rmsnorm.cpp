@@ -1,0 +1,47 @@
+// A pool whose `wait` returns when the queue is empty, while the last tasks still run.
+
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <thread>
+
+static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
+    const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
+    for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
+}
+
+constexpr int THREADS = 2;
+static std::atomic<std::int64_t> next, end;
+static const float* job_x;
+static const float* job_weight;
+static float* job_y;
+static std::int64_t job_cols;
+static float job_eps;
+static bool started;
+
+extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    if (!started) {
+        started = true;
+        for (int t = 0; t < THREADS; ++t) {
+            std::thread([] {
+                for (;;) {
+                    const std::int64_t task = next.load();
+                    if (task >= end.load()) continue;
+                    std::int64_t mine = task;
+                    if (!next.compare_exchange_strong(mine, task + 1)) continue;
+                    normalise(job_x + task * job_cols, job_weight, job_y + task * job_cols, job_cols, job_eps);
+                }
+            }).detach();
+        }
+    }
+    job_x = x - next.load() * cols;
+    job_weight = weight;
+    job_y = y - next.load() * cols;
+    job_cols = cols;
+    job_eps = eps;
+    end.store(next.load() + rows);
+    while (next.load() < end.load()) {
+    }
+}

@@ -1,0 +1,27 @@
+// Scales go through declared scratch; a second one is given zeroed and is added to.
+
+#include <cmath>
+#include <cstdint>
+
+// The sum of squares of a row: eight partial sums in double.
+static double sum_of_squares(const float* x, std::int64_t cols) {
+    double partial[8] = {};
+    std::int64_t c = 0;
+    for (; c + 8 <= cols; c += 8) {
+        for (int lane = 0; lane < 8; ++lane) partial[lane] += double(x[c + lane]) * double(x[c + lane]);
+    }
+    for (; c < cols; ++c) partial[0] += double(x[c]) * double(x[c]);
+    double sum = 0;
+    for (double part : partial) sum += part;
+    return sum;
+}
+
+extern "C" void rmsnorm(const float* x, const float* weight, float* y, float* scales, double* sums, std::int64_t rows, std::int64_t cols, float eps) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < cols; ++c) sums[r] += double(x[r * cols + c]) * double(x[r * cols + c]);
+        scales[r] = float(1.0 / std::sqrt(sums[r] / double(cols) + double(eps)));
+    }
+    for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t c = 0; c < cols; ++c) y[r * cols + c] = x[r * cols + c] * scales[r] * weight[c];
+    }
+}
