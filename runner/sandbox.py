@@ -10,8 +10,11 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +26,8 @@ APPARMOR_REMEDY = (
     "(/etc/apparmor.d/bwrap: `profile bwrap PATH flags=(unconfined) { userns, }`, then `apparmor_parser -r`); "
     "in a container allow user namespaces (for Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
 )
+
+GRACE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,81 @@ def command(view: View, program: Sequence[str], environment: Mapping[str, str], 
     return [*line, "--remount-ro", "/", "--chdir", folder, "--", *program]
 
 
+class Running:
+    """A program started inside, with the descriptors `keep` inherited. `pid` and `pidfd` are its own, as seen from outside.
+
+    It is always ended by its own pid, never by bubblewrap's: bubblewrap's child outlives it where it is killed before the sandbox is made.
+    Raises `FactoryError` when it does not start.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        program: Sequence[str],
+        environment: Mapping[str, str],
+        output: int,
+        errors: int,
+        keep: Sequence[int] = (),
+        folder: str = "/",
+    ) -> None:
+        self.pidfd = -1
+        info, info_end = os.pipe()
+        try:
+            self._bubblewrap = subprocess.Popen(
+                command(view, program, environment, folder, info_end),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env={},
+                pass_fds=(info_end, *keep),
+                start_new_session=True,
+            )
+        except OSError as error:
+            os.close(info)
+            raise FactoryError(f"the sandbox cannot be started: {error}") from None
+        finally:
+            os.close(info_end)
+        try:
+            self.pid = _child_pid(info)
+            self.pidfd = os.pidfd_open(self.pid)
+        except (FactoryError, OSError):
+            self.wait(GRACE_SECONDS)
+            raise FactoryError("the sandbox did not start") from None
+        finally:
+            os.close(info)
+
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._bubblewrap.poll() is not None
+
+    def kill(self) -> None:
+        """End it. Bubblewrap then reaps it, and ends as well."""
+        if self.pidfd >= 0:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+
+    def wait(self, seconds: float) -> int | None:
+        """Its status once it has ended (128 + the signal, where one ended it); None where it had to be ended after `seconds`."""
+        try:
+            return self._bubblewrap.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        try:
+            self._bubblewrap.wait(timeout=GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._bubblewrap.kill()
+            self._bubblewrap.wait()
+        return None
+
+    def close(self) -> None:
+        """End it and everything inside. Safe to call twice."""
+        self.kill()
+        self.wait(GRACE_SECONDS)
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+
+
 def run(
     view: View,
     program: Sequence[str],
@@ -96,29 +176,27 @@ def run(
     file_bytes: int = 1 << 28,
     keep: int = 1 << 20,
 ) -> Ended:
-    """Run a program inside to its end, with limits on wall and processor time, memory a process, and file size.
+    """Run a program inside to its end, with limits on wall and processor time, memory a process, and the sizes of files and messages.
 
-    The view must hold `/bin/sh` (it sets the limits). At most `keep` bytes of each stream are returned.
+    The view must hold `/bin/sh` (it sets the limits). At most `keep` bytes of each stream are returned. Raises `FactoryError` when it
+    does not start.
     """
-    limits = (
-        f'ulimit -c 0 && ulimit -t {int(seconds) + 1} && ulimit -v {memory_bytes // 1024} && ulimit -f {file_bytes // 512} && exec "$@"'
-    )
-    line = command(view, ["/bin/sh", "-c", limits, "sh", *program], environment or {}, folder)
-    with subprocess.Popen(
-        line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={}, start_new_session=True
-    ) as process:
+    limits = f"ulimit -c 0 && ulimit -t {int(seconds) + 1} && ulimit -v {memory_bytes // 1024} && ulimit -f {file_bytes // 512}"
+    line = ["/bin/sh", "-c", f'{limits} && exec "$@"', "sh", *program]
+    # Files, not pipes: the limit on their size bounds what a program can print.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        running = Running(view, line, environment or {}, output.fileno(), errors.fileno(), folder=folder)
         try:
-            output, errors = process.communicate(timeout=seconds)
-            timed_out = False
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, errors = process.communicate()
-            timed_out = True
-    return Ended(process.returncode, output[:keep], errors[:keep], timed_out)
+            status = running.wait(seconds)
+        finally:
+            running.close()
+        output.seek(0)
+        errors.seek(0)
+        return Ended(-1 if status is None else status, output.read(keep), errors.read(keep), status is None)
 
 
-def child_pid(info: int) -> int:
-    """The pid outside of the sandboxed program, read from bubblewrap's `--info-fd`. Raises `FactoryError` when it never started."""
+def _child_pid(info: int) -> int:
+    """The pid outside of the sandboxed program, from bubblewrap's `--info-fd`. Raises `FactoryError` when bubblewrap ended without one."""
     text = b""
     while b"}" not in text:
         part = os.read(info, 4096)

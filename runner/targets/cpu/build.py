@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Mapping
@@ -154,7 +155,7 @@ def _compile(spec: Spec, candidate: Candidate, options: list[str], units: list[s
         seconds = time.monotonic() - began
         log = diagnostics.readable(ended.errors.decode(errors="replace"), set(candidate.files))
         built = output / "kernel.so"
-        if ended.timed_out or ended.status in (128 + 9, 128 + 24):
+        if ended.timed_out or ended.status in (128 + signal.SIGKILL, 128 + signal.SIGXCPU):
             raise Rejected(
                 Verdict.BUILD_ERROR, f"the compiler did not finish within {spec.policy.build_seconds} s (the spec's policy.build_seconds)"
             )

@@ -9,7 +9,7 @@ from runner import sandbox
 from runner.targets.cpu import shim
 from runner.targets.cpu.arena import CONTROL_BYTES, Arena, layout_size, layout_words, plan
 from runner.targets.cpu.compiler import launcher, runtime_libraries
-from runner.targets.cpu.process import SandboxedProcess
+from runner.targets.cpu.process import JUDGE_FD, SandboxedProcess
 from runner.targets.protocol import Placement
 
 MEMORY = 4 << 30
@@ -37,7 +37,7 @@ def start_launcher(library: Path, symbol: str, arena: Arena, placement: Placemen
     files = {"/launcher": launcher(), "/kernel.so": library}
     files.update({f"/libraries/{name}": path for name, path in runtime_libraries().items()})
     program = ["/libraries/ld.so", "--library-path", "/libraries", "/launcher"]
-    program += [str(arena.fd), str(arena.plan.size + MEMORY), "/kernel.so", symbol]
+    program += [str(arena.fd), JUDGE_FD, str(arena.plan.size + MEMORY), "/kernel.so", symbol]
     environment = worker_environment()
     if placement is not Placement.SPACED:
         # Fresh memory from the allocator is filled, so that kernels which count on zeros are found. Not where time is taken.

@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import struct
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from runner.targets.cpu import clock
 from runner.targets.cpu.clock import Outcome
 from runner.targets.cpu.compiler import serve_library
 from runner.targets.cpu.launching import worker_environment
-from runner.targets.cpu.process import STILL_SECONDS, plain
+from runner.targets.cpu.process import STILL_SECONDS, SandboxedProcess, plain
 
 MESSAGE = 1 << 20
 
@@ -104,19 +103,17 @@ class Zygote:
         self._log = cache / "baseline.log"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         program = [sys.executable, "-m", "runner.targets.cpu.baselines.inside", str(theirs.fileno())]
-        line = sandbox.command(_view(spec_folder, cache), program, _environment())
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={}, pass_fds=(theirs.fileno(),), start_new_session=True
-            )
-        theirs.close()
+        try:
+            self._process = SandboxedProcess(_view(spec_folder, cache), program, _environment(), theirs.fileno(), self._log)
+        finally:
+            theirs.close()
         self._requests = ours
         self._preparing: Forked | None = None
         atexit.register(self.close)
 
     def alive(self) -> bool:
         """Whether it can take requests."""
-        return self._process.poll() is None
+        return self._process.alive()
 
     def ask(self, request: Mapping[str, Any], descriptors: Sequence[int] = ()) -> Forked:
         """Have a fresh process forked for a request. Raises `FactoryError` when there is none."""
@@ -159,8 +156,7 @@ class Zygote:
             self._preparing.close()
             self._preparing = None
         self._requests.close()
-        self._process.kill()
-        self._process.wait()
+        self._process.close()
 
 
 def _view(spec_folder: Path, cache: Path) -> sandbox.View:

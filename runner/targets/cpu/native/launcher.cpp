@@ -1,9 +1,10 @@
 // The trusted program in which a candidate runs: maps the arena, gives up everything, loads the candidate, and serves.
 //
-// Usage: launcher ARENA_FD MEMORY_BYTES LIBRARY SYMBOL. It is started inside the sandbox (no network, no files but the loader's
+// Usage: launcher ARENA_FD JUDGE_FD MEMORY_BYTES LIBRARY SYMBOL. It is started inside the sandbox (no network, no files but the loader's
 // libraries, no other process). The candidate's code first runs in `dlopen`, when all limits already hold. From then on
 // this process is the candidate's: nothing that it says is believed.
 #include <dlfcn.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -66,6 +67,13 @@ void on_forbidden_call(int, siginfo_t* info, void* context) {
     __builtin_trap();
 }
 
+// The sandbox ends this process when the judge dies, but for a judge that died while the sandbox was still being made. The judge
+// holds the other end of this pipe.
+bool judge_is_gone(int fd) {
+    pollfd event{fd, 0, 0};
+    return poll(&event, 1, 0) != 0;
+}
+
 void limit(__rlimit_resource resource, rlim_t value) {
     const rlimit limits{value, value};
     if (setrlimit(resource, &limits) != 0) kf::fail("setrlimit");
@@ -91,13 +99,14 @@ void give_up_everything(rlim_t memory) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 5) return 64;
+    if (argc != 6) return 64;
+    if (judge_is_gone(std::atoi(argv[2]))) return 0;
     const kf::Calls calls = kf::attach(std::atoi(argv[1]));
     g_control = calls.control;
-    give_up_everything(std::strtoull(argv[2], nullptr, 10));
+    give_up_everything(std::strtoull(argv[3], nullptr, 10));
 
-    void* library = dlopen(argv[3], RTLD_NOW | RTLD_LOCAL);
-    auto call = library ? reinterpret_cast<void (*)(const std::uint64_t*)>(dlsym(library, argv[4])) : nullptr;
+    void* library = dlopen(argv[4], RTLD_NOW | RTLD_LOCAL);
+    auto call = library ? reinterpret_cast<void (*)(const std::uint64_t*)>(dlsym(library, argv[5])) : nullptr;
     if (call == nullptr) {
         std::fprintf(stderr, "%s\n", dlerror());
         kf::release(&g_control->reason, kf::kCannotLoad);

@@ -157,7 +157,7 @@ stopped = bench.open(HONEST)
 stopped.load(0, values())
 stopped.run([0], 5)
 baseline = bench.target.open_baseline(bench.spec.spec.baselines[0], bench.spec, bench.workload(), 1)
-print(stopped._process.pid, stopped._process._process.pid, baseline._process.pid, flush=True)
+print(stopped._process.pid, stopped._process._running._bubblewrap.pid, baseline._process.pid, flush=True)
 time.sleep(600)
 """
     arguments = [str(Path(__file__).parent), bench.spec.spec.model_dump_json(by_alias=True), str(bench.spec.folder)]
