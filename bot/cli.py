@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -16,7 +16,8 @@ from runner.errors import FactoryError, FaultsError
 from runner.state import VARIABLE, made, state_folder
 
 if TYPE_CHECKING:
-    from bot.campaign.session import Asked
+    from bot.campaign.live import Terminal
+    from bot.campaign.session import Asked, Session
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="A factory for kernels: specs in, honestly judged kernels out.")
 
@@ -84,9 +85,9 @@ def notebook(spec: Spec, state: State = None) -> None:
 
 
 def _run(asked: Asked, json_path: Path | None) -> None:
+    """Run one command's part in a campaign. Ctrl-C (or a polite kill) ends it at once, and the campaign can be continued."""
     from bot.campaign.bench import RunnerBench
     from bot.campaign.live import Terminal
-    from bot.campaign.processes import end_descendants
     from bot.campaign.session import Session
     from bot.campaign.store import write_atomically
     from bot.campaign.story import story, summary
@@ -94,23 +95,33 @@ def _run(asked: Asked, json_path: Path | None) -> None:
 
     signal.signal(signal.SIGTERM, _terminated)
     terminal = Terminal()
-    with Session(asked, Settings(), RunnerBench(), terminal) as session:
-        order = session.order()
+    session = Session(asked, Settings(), RunnerBench(), terminal)
+    with session:
+        # Given up within the session: leaving it would wait for the campaign's thread and close the notebook under it.
         try:
             with terminal:
-                report = session.run(order)
+                report = session.run(session.order())
+            if json_path is not None:
+                write_atomically(json_path.absolute(), json.dumps(summary(report), indent=1).encode() + b"\n")
+            typer.echo(story(report))
+            sys.stdout.flush()
+            session.close()
         except KeyboardInterrupt:
-            # The campaign's thread may be in the middle of a measurement: it is asked first, and not waited for long.
-            terminal.stop()
-            session.engine.settle(SETTLE_SECONDS)
-            end_descendants()
-            print(f"interrupted; campaign {order.campaign} continues when the command is run again", file=sys.stderr, flush=True)
-            os._exit(INTERRUPTED)
-        if json_path is not None:
-            write_atomically(json_path.absolute(), json.dumps(summary(report), indent=1).encode() + b"\n")
-        typer.echo(story(report))
-        sys.stdout.flush()
-        session.close()
+            _give_up(terminal, session)
+
+
+def _give_up(terminal: Terminal, session: Session) -> NoReturn:
+    """End the process without leaving another one behind. The campaign's thread may be in the middle of a measurement: it is asked
+    first, and not waited for long."""
+    from bot.campaign.processes import end_descendants
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    terminal.stop()
+    session.engine.settle(SETTLE_SECONDS)
+    end_descendants()
+    print("interrupted; the campaign continues when the command is run again", file=sys.stderr, flush=True)
+    os._exit(INTERRUPTED)
 
 
 def _state(folder: Path | None) -> Path:

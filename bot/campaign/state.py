@@ -34,6 +34,7 @@ class StopReason(StrEnum):
     EXHAUSTED = "lineages_exhausted"
     NOT_CONFIRMED = "not_confirmed"
     SPEC_CHANGED = "spec_changed"
+    JUDGE_CHANGED = "judge_changed"
     KERNEL_CHANGED = "kernel_changed"
 
 

@@ -1,6 +1,7 @@
 """The campaign's steps: what each reads, does and keeps. Every one is at-least-once, so each may be run again after a crash.
 
-No step knows the workflow or its engine. `SpecChanged` says that the spec on disk is no longer the one that the campaign began with.
+No step knows the workflow or its engine. `Changed` says that the spec, or the place that judges it, is no longer the one that the
+campaign began with.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from runner.spec.models import AgentSpec
 if TYPE_CHECKING:
     from bot.evidence.lessons import Lesson
 
+AGAIN = "its evidence no longer counts for this campaign: run the command again to begin the next"
 Gate = Callable[[Candidate], str | None]
 AgentFactory = Callable[[AgentSpec, Gate], Agent]
 
@@ -58,8 +60,12 @@ def lessons_of(experiments: Sequence[Experiment]) -> list[Lesson]:
     return learn(over_baseline(experiments))
 
 
-class SpecChanged(Exception):
-    """The spec isn't what the campaign began with."""
+class Changed(Exception):
+    """What the campaign began with is no longer there, so its evidence no longer counts: an expected end, with its reason."""
+
+    def __init__(self, stop: StopReason, message: str) -> None:
+        self.stop = stop
+        super().__init__(message)
 
 
 class Steps:
@@ -110,7 +116,7 @@ class Steps:
         self.publisher.started(order, plan)
         return self.count(order)
 
-    def champion(self, order: Order) -> Outcome:
+    def champion(self, order: Order, plan: Plan) -> Outcome:
         """Judge the champion in full: the known point that the campaign starts from."""
         entry = Entry(
             campaign=order.campaign,
@@ -124,8 +130,7 @@ class Steps:
             tier="full",
         )
         self.watch.doing(0, "judging the champion")
-        spec = self._spec(order)
-        return self.evaluation.evaluate(spec, [entry], order.budget.device_minutes * 60)[0]
+        return self.evaluation.evaluate(self._judged(order, plan), [entry], order.budget.device_minutes * 60)[0]
 
     def count(self, order: Order) -> Count:
         """What the notebook says was spent."""
@@ -167,7 +172,7 @@ class Steps:
 
     def gate(self, order: Order, plan: Plan, entries: Sequence[Entry]) -> Gated:
         """Let through what is new, allowed and can be built. A refusal is an experiment; what is known already is dropped."""
-        spec = self._spec(order)
+        spec = self._judged(order, plan)
         place = Place(plan.device, plan.harness)
         # This round's own experiments may be those of an earlier try of this step.
         before = [experiment for experiment in self._mine(order) if experiment.round < entries[0].round]
@@ -188,9 +193,9 @@ class Steps:
             refused += 1
         return Gated(passed=tuple(passed), refused=refused, known=known)
 
-    def evaluate(self, order: Order, entries: Sequence[Entry], seconds: float) -> Outcomes:
+    def evaluate(self, order: Order, plan: Plan, entries: Sequence[Entry], seconds: float) -> Outcomes:
         """Evaluate a batch at the port."""
-        spec = self._spec(order)
+        spec = self._judged(order, plan)
         self.watch.doing(entries[0].round, _kind(entries[0]))
         return Outcomes(outcomes=tuple(self.evaluation.evaluate(spec, entries, seconds)))
 
@@ -219,7 +224,7 @@ class Steps:
             return timed
         try:
             spec: LoadedSpec | None = self._spec(order)
-        except SpecChanged:
+        except Changed:
             spec = None
         files = self.publisher.ended(Closing(order, spec, timed, self._lessons(order)))
         return timed.model_copy(update={"files": tuple(dict.fromkeys((*timed.files, *files)))})
@@ -228,9 +233,19 @@ class Steps:
         try:
             spec = load_spec(self.folder)
         except FactoryError as error:
-            raise SpecChanged(f"the spec can no longer be read: {error}") from error
+            raise Changed(StopReason.SPEC_CHANGED, f"the spec can no longer be read: {error}") from error
         if spec.spec_hash != order.spec_hash:
-            raise SpecChanged("the spec was changed after the campaign began, so its evidence no longer counts; run the campaign again")
+            raise Changed(StopReason.SPEC_CHANGED, f"the spec was changed after the campaign began; {AGAIN}")
+        return spec
+
+    def _judged(self, order: Order, plan: Plan) -> LoadedSpec:
+        """The spec, to be judged where the campaign began: times of two devices or two judges can't be compared."""
+        spec = self._spec(order)
+        place = self.evaluation.place(spec)
+        if place.device != plan.device:
+            raise Changed(StopReason.JUDGE_CHANGED, f"the campaign began on {plan.device}, this is {place.device}; {AGAIN}")
+        if place.harness != plan.harness:
+            raise Changed(StopReason.JUDGE_CHANGED, f"the judge was changed after the campaign began; {AGAIN}")
         return spec
 
     def _agent(self, spec: LoadedSpec, agent: AgentSpec) -> Agent:

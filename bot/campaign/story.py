@@ -52,7 +52,7 @@ def story(report: Report) -> str:
     lines = [
         f"Campaign {order.campaign}: {_headline(report)}",
         "",
-        f"  {ending.rounds} rounds, {len(report.experiments)} evaluations in {ending.seconds / 60:.1f} minutes",
+        f"  {_counted(ending.rounds, 'round')}, {_counted(len(report.experiments), 'evaluation')} in {ending.seconds / 60:.1f} minutes",
         "  verdicts: " + (", ".join(f"{number} {verdict}" for verdict, number in counts.most_common()) or "none"),
     ]
     champion = next((one for one in report.experiments if one.agent == CHAMPION), None)
@@ -143,6 +143,10 @@ def _measured(experiment: Experiment) -> str:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+
+
+def _counted(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _near(path: Path) -> str:

@@ -30,7 +30,7 @@ from bot.campaign.state import (
     StopReason,
     Turn,
 )
-from bot.campaign.steps import SpecChanged, Steps, confirmation_entries, ending, full_entry
+from bot.campaign.steps import Changed, Steps, confirmation_entries, ending, full_entry
 from bot.decision import Decision, Move, active, confirmation_reserve, decide, must_beat_champion, to_judge, winner
 
 StateT = TypeVar("StateT", bound=State)
@@ -40,7 +40,11 @@ INSTANCE = "campaigns"
 
 
 class Stopped(Exception):
-    """A step found that the campaign can't go on: the spec was changed."""
+    """A step found that the campaign can't go on, since what it began with was changed."""
+
+    def __init__(self, stop: StopReason, reason: str) -> None:
+        self.stop = stop
+        super().__init__(reason)
 
 
 @DBOS.dbos_class()
@@ -63,19 +67,19 @@ class CampaignWorkflow(DBOSConfiguredInstance):
             self.plan = plan
             self.steps.watch.opened(order, plan, self.steps.notebook.experiments(order.spec, campaign=order.campaign))
             spent = self._step("start", Count, lambda: self.steps.start(order, plan))
-            course = Course(champion=self._step("champion", Outcome, lambda: self.steps.champion(order)))
+            course = Course(champion=self._step("champion", Outcome, lambda: self.steps.champion(order, plan)))
             spent = self._step("count", Count, lambda: self.steps.count(order))
             decision = decide(order, plan, course, spent)
             while decision.move is not Move.STOP:
                 if decision.move is Move.PLAY:
                     course = self._round(order, plan, course, decision)
                 else:
-                    course = self._confirmation(order, course, decision)
+                    course = self._confirmation(order, plan, course, decision)
                 spent = self._report(order, course)
                 decision = decide(order, plan, course, spent)
             end = self._publication(order, course, decision)
         except Stopped as stopped:
-            end = ending(order, course, StopReason.SPEC_CHANGED, str(stopped))
+            end = ending(order, course, stopped.stop, str(stopped))
         return self._step("end", Ending, lambda: self.steps.end(order, end)).model_dump(mode="json")
 
     def _round(self, order: Order, plan: Plan, course: Course, decision: Decision) -> Course:
@@ -92,13 +96,13 @@ class CampaignWorkflow(DBOSConfiguredInstance):
             entries += gated.passed
             if trials > 0 and not proposed.entries:
                 idle.append(LeftOut(agent=name, why=proposed.note))
-        screened = self._evaluated("screen", order, tuple(entries), share.device_seconds)
+        screened = self._evaluated("screen", order, plan, tuple(entries), share.device_seconds)
         best = to_judge(course, screened)
         judged = None
         if best is not None:
             first = share.trials[best.entry.agent]
             kept = confirmation_reserve(course)
-            judged = self._evaluated("judge", order, (full_entry(order, best, first),), share.device_seconds + kept.device_seconds)[0]
+            judged = self._evaluated("judge", order, plan, (full_entry(order, best, first),), share.device_seconds + kept.device_seconds)[0]
         return course.model_copy(
             update={"turns": (*course.turns, Turn(round=len(course.turns) + 1, screened=screened, idle=tuple(idle), judged=judged))}
         )
@@ -112,19 +116,19 @@ class CampaignWorkflow(DBOSConfiguredInstance):
             return proposed, Gated()
         return proposed, self._step(f"gate {agent}", Gated, lambda: self.steps.gate(order, plan, proposed.entries))
 
-    def _evaluated(self, name: str, order: Order, entries: tuple[Entry, ...], seconds: float) -> tuple[Outcome, ...]:
+    def _evaluated(self, name: str, order: Order, plan: Plan, entries: tuple[Entry, ...], seconds: float) -> tuple[Outcome, ...]:
         if not entries:
             return ()
-        return self._step(name, Outcomes, lambda: self.steps.evaluate(order, entries, seconds)).outcomes
+        return self._step(name, Outcomes, lambda: self.steps.evaluate(order, plan, entries, seconds)).outcomes
 
-    def _confirmation(self, order: Order, course: Course, decision: Decision) -> Course:
+    def _confirmation(self, order: Order, plan: Plan, course: Course, decision: Decision) -> Course:
         assert decision.candidate is not None
         outcomes: tuple[Outcome, ...] = ()
         for entry in confirmation_entries(decision.candidate, must_beat_champion(course)):
             # The comparison with the champion is spared where the baseline was not beaten again.
             if outcomes and outcomes[-1].verdict != "accepted":
                 break
-            outcomes += self._evaluated("confirm", order, (entry,), order.budget.device_minutes * 60)
+            outcomes += self._evaluated("confirm", order, plan, (entry,), order.budget.device_minutes * 60)
         return course.model_copy(update={"confirmations": (*course.confirmations, *outcomes)})
 
     def _report(self, order: Order, course: Course) -> Count:
@@ -143,7 +147,7 @@ class CampaignWorkflow(DBOSConfiguredInstance):
         """Run a step once for good, or take what it gave when it was run before."""
         output: dict[str, Any] = DBOS.run_step({"name": name}, self._guarded, function)
         if "stopped" in output:
-            raise Stopped(str(output["stopped"]))
+            raise Stopped(StopReason(output["stop"]), output["stopped"])
         return model.model_validate(output)
 
     def _guarded(self, function: Callable[[], State]) -> dict[str, Any]:
@@ -151,8 +155,8 @@ class CampaignWorkflow(DBOSConfiguredInstance):
         try:
             self.steps.watch.interrupted()
             return function().model_dump(mode="json")
-        except SpecChanged as changed:
-            return {"stopped": str(changed)}
+        except Changed as changed:
+            return {"stopped": str(changed), "stop": str(changed.stop)}
         except Suspended as asked:
             self.suspended(asked)
             raise

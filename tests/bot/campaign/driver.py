@@ -10,6 +10,7 @@ before and after the engine's commit of a step and of the campaign's start and e
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -22,10 +23,9 @@ from typing import Any
 
 from dbos._dbos import _get_or_create_dbos_registry
 from dbos._sys_db import SystemDatabase
-from formula import FormulaBench
+from formula import HARNESS, FormulaBench
 
-# What the steps import when they first need it is imported here, before any child is made.
-import runner.strategies  # noqa: F401
+from bot.campaign import worktree
 from bot.campaign.live import Terminal
 from bot.campaign.session import Asked, Session
 from bot.campaign.story import story, summary
@@ -33,6 +33,10 @@ from bot.campaign.workflow import CampaignWorkflow
 from bot.evidence.notebook import Notebook
 from bot.settings import Settings
 from runner.errors import FactoryError
+
+# What the steps import when they first need it is imported before any child is made.
+for late in ("bot.dashboard.convergence", "bot.dashboard.lessons", "bot.dashboard.results", "bot.evidence.lessons", "runner.strategies"):
+    importlib.import_module(late)
 
 
 class Killer:
@@ -52,7 +56,7 @@ class Killer:
         if name == self.kill:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def around(self, owner: type, method: str, label: Callable[..., str]) -> None:
+    def around(self, owner: Any, method: str, label: Callable[..., str]) -> None:
         """Make `method` tell of itself before and after."""
         original = getattr(owner, method)
 
@@ -73,6 +77,8 @@ def command(asked: dict[str, Any]) -> None:
     killer.around(SystemDatabase, "update_workflow_outcome", lambda *_, **__: "commit of the campaign's end")
     killer.around(SystemDatabase, "init_workflow", lambda *_, **__: "commit of the campaign's start")
     killer.around(CampaignWorkflow, "_guarded", lambda *_: "step's body")
+    killer.around(worktree, "write_atomically", lambda path, _: f"write of {path.name}")
+    killer.around(worktree, "write_candidate", lambda _, folder: f"write of {folder.name}")
     killer.around(Notebook, "record", lambda _, experiment: f"record of {experiment.tier}")
     # A recovered campaign is taken up within this time instead of a second.
     _get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
@@ -84,7 +90,7 @@ def command(asked: dict[str, Any]) -> None:
         candidates=asked.get("candidates"),
         publish=asked.get("publish", True),
     )
-    with Session(options, Settings(), FormulaBench(), Terminal()) as session:
+    with Session(options, Settings(), FormulaBench(asked.get("harness", HARNESS)), Terminal()) as session:
         report = session.run(session.order())
         killer.event("before the report")
         Path(asked["json"]).write_text(json.dumps(summary(report)))

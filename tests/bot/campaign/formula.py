@@ -110,11 +110,12 @@ def verdict_of(knobs: Mapping[str, KnobValue]) -> tuple[Verdict, float]:
 class FormulaBench:
     """`Bench` by formula. `priors` are how many trials each search was warm-started with."""
 
-    def __init__(self) -> None:
+    def __init__(self, harness: str = HARNESS) -> None:
+        self.harness = harness
         self.priors: list[int] = []
 
     def place(self, spec: LoadedSpec) -> Place:
-        return Place(DEVICE, HARNESS)
+        return Place(DEVICE, self.harness)
 
     def gate(self, spec: LoadedSpec, candidate: Candidate) -> Refusal | None:
         if any(b"forbidden" in data for data in candidate.files.values()):

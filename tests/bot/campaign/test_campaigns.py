@@ -193,6 +193,16 @@ def test_a_spec_changed_in_mid_campaign_ends_it(tmp_path: Path) -> None:
     assert made.summary()["status"] == "accepted"
 
 
+def test_a_judge_changed_in_mid_campaign_ends_it(tmp_path: Path) -> None:
+    made = field(tmp_path)
+    assert made.run(kill="after commit of screen#2") == KILLED
+    before = len(made.experiments())
+    assert made.run(harness="e" * 64) == 0
+    summary = made.summary()
+    assert (summary["status"], summary["stop"]) == ("no_winner", "judge_changed")
+    assert len(made.experiments()) == before
+
+
 def test_a_kernel_edited_in_mid_campaign_is_not_overwritten(tmp_path: Path) -> None:
     made = field(tmp_path)
     assert made.run(kill="after commit of confirm#1") == KILLED
