@@ -156,13 +156,14 @@ class Running:
             self._bubblewrap.wait()
         return None
 
-    def close(self) -> None:
-        """End it and everything inside. Safe to call twice."""
+    def close(self) -> bool:
+        """End it and everything inside; whether it was reaped (and not given up on). Safe to call twice."""
         self.kill()
-        self.wait(GRACE_SECONDS)
+        gone = self.wait(GRACE_SECONDS) is not None
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
+        return gone
 
 
 def run(

@@ -101,7 +101,7 @@ def plan(blocks: Sequence[Block], slots: int, placement: Placement, start: int) 
 
 
 class Arena:
-    """The shared memory file of one worker. It is closed when the worker's process has ended: its memory then serves another."""
+    """The shared memory file of one worker. When the worker's process has ended, its memory serves another."""
 
     def __init__(self, plan: Plan, layout: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
         self.plan = plan
@@ -133,12 +133,16 @@ class Arena:
         text = bytes(self.bytes[TEXT : TEXT + 56]).split(b"\0")[0].decode("ascii", errors="replace")
         return int(self._words[REASON // 4]), "".join(letter for letter in text if letter.isalnum() or letter in "_ ")[:40]
 
-    def close(self) -> None:
-        """Give up the file. Safe to call twice."""
-        if self._shared is not None:
+    def close(self, *, again: bool) -> None:
+        """Give up the memory: to be used `again` where no worker's process maps it any more. Safe to call twice."""
+        if self._shared is None:
+            return
+        if again:
             memory.give(self._shared)
-            self._shared = None
-            self.fd = -1
+        else:
+            self._shared.close()
+        self._shared = None
+        self.fd = -1
 
 
 def layout_words(

@@ -14,7 +14,9 @@ import threading
 import numpy as np
 import torch
 
-KEPT_BYTES = 1536 << 20
+from runner.errors import FactoryError
+
+KEPT_BYTES = min(1536 << 20, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8)
 """How much is kept for later workers: two sides of the largest workload that is common."""
 SMALL_BYTES = 8 << 20
 
@@ -25,10 +27,14 @@ class SharedMemory:
     def __init__(self, size: int) -> None:
         self.size = size
         self.fd = os.memfd_create("kernel-factory", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self.fd, size)
-        # The worker can't shrink it under the judge's feet.
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        self._map = mmap.mmap(self.fd, size, mmap.MAP_SHARED | mmap.MAP_POPULATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        try:
+            os.ftruncate(self.fd, size)
+            # The worker can't shrink it under the judge's feet.
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+            self._map = mmap.mmap(self.fd, size, mmap.MAP_SHARED | mmap.MAP_POPULATE, mmap.PROT_READ | mmap.PROT_WRITE)
+        except OSError as error:
+            os.close(self.fd)
+            raise FactoryError(f"{size >> 20} MiB of memory for a worker can't be had: {error.strerror}") from None
         self.bytes = np.frombuffer(self._map, np.uint8)
         self.tensor = torch.frombuffer(self._map, dtype=torch.uint8)
 

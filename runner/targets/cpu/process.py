@@ -78,11 +78,12 @@ class SandboxedProcess:
         self._close_pipes()
         return plain(words)
 
-    def close(self) -> None:
-        """End the process, reap it, and give up its files. Safe to call twice."""
-        self._running.close()
+    def close(self) -> bool:
+        """End the process, reap it, and give up its files; whether it is surely gone. Safe to call twice."""
+        gone = self._running.close()
         self.pidfd = -1
         self._close_pipes()
+        return gone
 
     def _close_pipes(self) -> None:
         for fd in (self._messages, self._alive):

@@ -37,7 +37,7 @@ class Process(Protocol):
     def stop(self) -> None: ...
     def stand_still(self) -> None: ...
     def died(self) -> tuple[int, str]: ...
-    def close(self) -> None: ...
+    def close(self) -> bool: ...
 
 
 class NativeWorker:
@@ -151,8 +151,8 @@ class NativeWorker:
 
     def close(self) -> None:
         """See the Protocol."""
-        self._process.close()
-        self._arena.close()
+        gone = self._process.close()
+        self._arena.close(again=gone)
 
     def _failed(self, outcome: Outcome, seconds: float, when: str) -> None:
         """Raise what the end of the process means. The process is gone afterwards."""

@@ -67,8 +67,7 @@ def open_baseline(baseline: Baseline, loaded: LoadedSpec, workload: Workload, sl
     try:
         forked.receive(START_SECONDS)
     except FactoryError as error:
-        forked.close()
-        arena.close()
+        arena.close(again=forked.close())
         raise FactoryError(f"{lost}: {error}") from None
     return NativeWorker(arena, forked, workload.inputs, workload.outputs, start_seconds=START_SECONDS, lost=lost)
 

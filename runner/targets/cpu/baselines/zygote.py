@@ -84,15 +84,17 @@ class Forked:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
-    def close(self) -> None:
-        """End it. Safe to call twice."""
+    def close(self) -> bool:
+        """End it; whether it is surely gone (its memory serves another worker next). Safe to call twice."""
+        gone = False
         if self.pidfd >= 0:
             self._kill()
-            # Its memory serves another worker next, so it must not write any more.
-            select.select([self.pidfd], [], [], STILL_SECONDS)
+            # The descriptor is readable once the process has ended; the zygote reaps it.
+            gone = bool(select.select([self.pidfd], [], [], STILL_SECONDS)[0])
             os.close(self.pidfd)
             self.pidfd = -1
         self._answers.close()
+        return gone
 
 
 class Zygote:

@@ -123,7 +123,7 @@ inline bool restrict_system_calls(Stage stage) {
     filter.when(__NR_mmap, 2, PROT_EXEC, 0, allow, loading ? allow : trap);
     filter.when(__NR_mprotect, 2, PROT_EXEC, 0, allow, loading ? allow : trap);
     // Advice that would reach beyond the process (page-out, merging, poisoning) or change the pages under the tensors is ignored.
-    filter.among(__NR_madvise, 2, {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE},
+    filter.among(__NR_madvise, 2, {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED, MADV_FREE, MADV_NOHUGEPAGE},
                  allow, Filter::refuse(EINVAL));
 
     // Threads of this process, never another process. `clone3` hides its flags behind a pointer: the library falls back to `clone`.
