@@ -153,7 +153,9 @@ def doctor() -> None:
     from runner.doctor import examine
 
     checks = examine()
-    table = Table("", "check", "found", "remedy")
+    table = Table("", "check")
+    for head in ("found", "remedy"):
+        table.add_column(head, overflow="fold")
     for check in checks:
         table.add_row("ok" if check.ok else "FAILED", check.name, check.found, check.remedy)
     Console().print(table)
