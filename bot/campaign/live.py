@@ -29,6 +29,7 @@ class Board:
         self.plan: Plan | None = None
         self.round = 0
         self.doing = "starting"
+        self.detail = ""
         self.since = time.monotonic()
         self.experiments: dict[str, Experiment] = {}
 
@@ -92,12 +93,16 @@ class Terminal:
 
     def doing(self, round_number: int, what: str) -> None:
         if (round_number, what) != (self.board.round, self.board.doing):
-            self.board.round, self.board.doing, self.board.since = round_number, what, time.monotonic()
+            self.board.round, self.board.doing, self.board.detail = round_number, what, ""
+            self.board.since = time.monotonic()
             self._plain(f"round {round_number}: {what}")
+
+    def detail(self, what: str) -> None:
+        self.board.detail = what
 
     def recorded(self, experiment: Experiment) -> None:
         self.board.experiments[experiment.id] = experiment
-        self.board.since = time.monotonic()
+        self.board.detail, self.board.since = "", time.monotonic()
         self._plain(line(experiment))
 
     def interrupted(self) -> None:
@@ -121,7 +126,7 @@ class Terminal:
             return Text(f"{board.doing} …")
         table = Table.grid(padding=(0, 2))
         table.add_row("round", Text(f"{board.round} of {board.order.budget.rounds}"))
-        table.add_row("now", Text(f"{board.doing} ({time.monotonic() - board.since:.0f} s)"))
+        table.add_row("now", Text(f"{board.doing}{board.detail and ': ' + board.detail} ({time.monotonic() - board.since:.0f} s)"))
         table.add_row("judged", Text(f"{len(board.experiments)}: {board.verdicts()}"))
         best = board.best()
         table.add_row("best", Text(_measured(best) if best is not None else "nothing timed yet"))

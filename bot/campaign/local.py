@@ -16,7 +16,7 @@ from bot.evidence.experiment import Experiment
 from runner.candidate import Candidate, with_knobs
 from runner.errors import FactoryError
 from runner.identity import source_hash
-from runner.progress import Progress
+from runner.progress import Progress, Step
 from runner.result import Result
 from runner.spec.load import LoadedSpec
 from runner.tuning import Trial
@@ -95,11 +95,16 @@ class LocalEvaluation:
                 tier=entry.tier,
                 against=entry.against,
                 fresh=entry.fresh,
-                progress=lambda _: self.journal.watch.interrupted(),
+                progress=self._progress,
             )
             experiment = self.journal.result(spec, place, entry, candidate, result)
         clock.used += experiment.seconds
         return _outcome(entry, experiment, 1, self.store.result_of(experiment.id))
+
+    def _progress(self, step: Step) -> None:
+        self.journal.watch.interrupted()
+        place = f" {step.workload}" if step.workload else ""
+        self.journal.watch.detail(f"{step.stage}{place}, {step.done} of {step.total}")
 
     def _tuned(self, spec: LoadedSpec, place: Place, entry: Entry, candidate: Candidate, clock: _Clock, found: list[Trial]) -> Outcome:
         tuning = entry.tuning

@@ -103,6 +103,9 @@ class Watch(Protocol):
     def doing(self, round_number: int, what: str) -> None:
         """What is being done now."""
 
+    def detail(self, what: str) -> None:
+        """How far that is, within one evaluation."""
+
     def recorded(self, experiment: Experiment) -> None:
         """An experiment was added to the notebook."""
 

@@ -114,7 +114,7 @@ class Steps:
     def start(self, order: Order, plan: Plan) -> Count:
         """Tell the publisher that the campaign began."""
         self.publisher.started(order, plan)
-        return self.count(order)
+        return self.count(order, -1)
 
     def champion(self, order: Order, plan: Plan) -> Outcome:
         """Judge the champion in full: the known point that the campaign starts from."""
@@ -132,10 +132,13 @@ class Steps:
         self.watch.doing(0, "judging the champion")
         return self.evaluation.evaluate(self._judged(order, plan), [entry], order.budget.device_minutes * 60)[0]
 
-    def count(self, order: Order) -> Count:
-        """What the notebook says was spent."""
+    def count(self, order: Order, rounds: int) -> Count:
+        """What the notebook says was spent up to this round (0 is the champion's judgement).
+
+        Later rounds are in the notebook only when the engine's database was lost: they are then played again, without measuring again.
+        """
         self._spec(order)
-        return budget.count(self._mine(order))
+        return budget.count(experiment for experiment in self._mine(order) if experiment.round <= rounds)
 
     def propose(self, order: Order, plan: Plan, course: Course, lineage: Lineage, trials: int) -> Entries:
         """Ask a lineage's agent for candidates, and keep them in the store. What would cost more than `trials` is cut."""
@@ -145,7 +148,9 @@ class Steps:
         self.watch.doing(number, f"{name} proposes")
         policy = spec.spec.policy
         best = lineage_best(course, name)
-        experiments = over_baseline(self.notebook.experiments(order.spec, first=order.campaign))
+        # Of this campaign's experiments the earlier rounds' only: so a proposal that is asked for again is the same.
+        known = self.notebook.experiments(order.spec, first=order.campaign)
+        experiments = over_baseline([one for one in known if one.campaign != order.campaign or one.round < number])
         brief = Brief(
             spec=spec,
             campaign=order.campaign,
@@ -202,7 +207,7 @@ class Steps:
     def report(self, order: Order, course: Course) -> Count:
         """Tell the publisher that a round ended."""
         self.publisher.progressed(order, course)
-        return self.count(order)
+        return self.count(order, len(course.turns))
 
     def publish(self, order: Order, winner: Winner) -> Publication:
         """Publish the winner: exactly the judged kernel, or nothing."""

@@ -66,9 +66,9 @@ class CampaignWorkflow(DBOSConfiguredInstance):
             plan = self._step("plan", Plan, lambda: self.steps.plan(order))
             self.plan = plan
             self.steps.watch.opened(order, plan, self.steps.notebook.experiments(order.spec, campaign=order.campaign))
-            spent = self._step("start", Count, lambda: self.steps.start(order, plan))
+            self._step("start", Count, lambda: self.steps.start(order, plan))
             course = Course(champion=self._step("champion", Outcome, lambda: self.steps.champion(order, plan)))
-            spent = self._step("count", Count, lambda: self.steps.count(order))
+            spent = self._step("count", Count, lambda: self.steps.count(order, 0))
             decision = decide(order, plan, course, spent)
             while decision.move is not Move.STOP:
                 if decision.move is Move.PLAY:

@@ -255,6 +255,35 @@ def test_a_refused_candidate_is_an_experiment_that_takes_no_device_time(tmp_path
     assert {experiment.message for experiment in refused} == {"twice.cpp:1:1: forbidden"}
 
 
+def test_a_lost_database_loses_no_evaluation(tmp_path: Path) -> None:
+    whole, made = field(tmp_path / "whole"), field(tmp_path / "made")
+    assert whole.run() == 0
+    assert made.run(kill="after record of screening#13") == KILLED
+    before = made.experiments()
+    for path in (made.state / "campaigns/double-formula").glob("campaigns.sqlite*"):
+        path.unlink()
+    assert made.run() == 0
+    assert made.summary() == whole.summary()
+    assert made.experiments()[:1] == before[:1]
+    assert {experiment.id: experiment for experiment in made.experiments()}.items() >= {one.id: one for one in before}.items()
+
+
+def test_what_stops_a_step_is_mended_and_the_campaign_goes_on(tmp_path: Path) -> None:
+    whole, made = field(tmp_path / "whole"), field(tmp_path / "made")
+    assert whole.run() == 0
+    assert made.run(kill="after commit of gate local#1") == KILLED
+    sources = list((made.state / "candidates").glob("*/twice.cpp"))
+    kept = [source.read_bytes() for source in sources]
+    for source in sources:
+        source.write_bytes(b"// changed by somebody\n")
+    assert made.run() == made.run() == 2
+    assert "was changed: its files have the tree" in made.output()
+    for source, data in zip(sources, kept, strict=True):
+        source.write_bytes(data)
+    assert made.run() == 0
+    assert made.summary() == whole.summary()
+
+
 def test_a_second_process_on_the_same_spec_is_refused(tmp_path: Path) -> None:
     made = field(tmp_path)
     lock = made.state / "campaigns/double-formula/lock"

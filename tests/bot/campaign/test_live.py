@@ -46,9 +46,11 @@ def shown(*, terminal: bool, make: Make, until: Callable[[Terminal], None] = lam
     with watch:
         watch.opened(ORDER, PLAN, ())
         watch.doing(1, "screening")
+        watch.detail("a detail of the point before")
         watch.recorded(make(0, 1.2, knobs={"unroll": 4}))
         watch.recorded(make(1, message="it wrote [red]past[/red] the end\nsecond line", verdict=Verdict.LAUNCH_ERROR))
         watch.recorded(make(2, 1.1, tier="full", seconds=60.0))
+        watch.detail("timing large, 3 of 10")
         until(watch)
     return output.getvalue()
 
@@ -72,6 +74,7 @@ def test_on_a_terminal_a_panel_is_kept_current(make_experiment: Make) -> None:
 
     text = shown(terminal=True, make=make_experiment, until=refreshed)
     assert re.search(r"round +1 of 3", text)
+    assert re.search(r"now +screening: timing large, 3 of 10 \(\d+ s\)", text)
     assert "2 slower, 1 launch_error" in text
     # What was judged in full is surer than what only screened better.
     assert "1.100× (1.089–1.111) over the baseline, full by tpe" in text
