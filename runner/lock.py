@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import re
 import stat
@@ -14,6 +15,7 @@ from pathlib import Path
 from runner.errors import FactoryError
 
 FOLDERS = (Path("/run/lock"), Path("/tmp"))
+_log = logging.getLogger(__name__)
 _held: dict[str, int] = {}
 _guard = threading.Lock()
 
@@ -69,7 +71,11 @@ def device_lock(device_id: str) -> Iterator[None]:
             raise FactoryError(f"this thread holds the lock {path} already")
     descriptor = open_lock(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _log.warning("another evaluation holds this machine (%s); waiting for it", path)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         with _guard:
             _held[str(path)] = thread
         try:

@@ -21,10 +21,9 @@ from pathlib import Path
 
 from runner.errors import FactoryError
 
-APPARMOR_REMEDY = (
-    "Ubuntu 24.04 lets no unprivileged program make a user namespace: give bubblewrap an AppArmor profile "
-    "(/etc/apparmor.d/bwrap: `profile bwrap PATH flags=(unconfined) { userns, }`, then `apparmor_parser -r`); "
-    "in a container allow user namespaces (for Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+_SWITCHES = (
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "`sysctl kernel.unprivileged_userns_clone=1`. "),
+    ("/proc/sys/user/max_user_namespaces", "0", "`sysctl user.max_user_namespaces=15000`. "),
 )
 
 GRACE_SECONDS = 10.0
@@ -61,6 +60,24 @@ def find_bubblewrap() -> Path | None:
             return bundled
     found = shutil.which("bwrap")
     return Path(found) if found else None
+
+
+def remedy() -> str:
+    """What lets bubblewrap make user namespaces on this machine."""
+    switches = "".join(text for path, bad, text in _SWITCHES if _read(path) == bad)
+    return (
+        f"{switches}Ubuntu 24.04 lets no unprivileged program make a user namespace: give bubblewrap an AppArmor profile "
+        f"(/etc/apparmor.d/bwrap: `profile bwrap {find_bubblewrap()} flags=(unconfined) {{ userns, }}`, then "
+        "`apparmor_parser -r /etc/apparmor.d/bwrap`); in a container allow user namespaces (for Docker: "
+        "--security-opt seccomp=unconfined --security-opt apparmor=unconfined)"
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
 
 
 def command(view: View, program: Sequence[str], environment: Mapping[str, str], folder: str = "/", info_fd: int | None = None) -> list[str]:
@@ -231,11 +248,11 @@ def probe() -> None:
     try:
         ended = subprocess.run(line, env={"KERNEL_FACTORY_PROBE": "yes"}, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise FactoryError(f"the sandbox does not start ({error}). {APPARMOR_REMEDY}") from None
+        raise FactoryError(f"the sandbox does not start ({error}). {remedy()}") from None
     said = ended.stdout.decode(errors="replace").splitlines()
     if ended.returncode != 0 or not said:
         reason = ended.stderr.decode(errors="replace").strip()[-300:]
-        raise FactoryError(f"the sandbox does not start ({reason}). {APPARMOR_REMEDY}")
+        raise FactoryError(f"the sandbox does not start ({reason}). {remedy()}")
     if said != ["done"]:
         raise FactoryError(f"the sandbox leaks ({', '.join(said[:-1])} in reach): nothing is judged on this machine")
 

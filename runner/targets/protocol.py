@@ -80,13 +80,15 @@ class Worker(Protocol):
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
         """Fill a slot: `inputs` by name (CPU, contiguous, the workload's dtype and shape), outputs poisoned with NaN patterns
-        that differ from call to call, guard bands renewed."""
+        that differ from call to call, guard bands renewed. The tensors given may be kept until `inspect`: they must not change before."""
 
     def flush(self) -> None:
         """Put every cache into the same cold and clean state (no operand cached, no dirty lines)."""
 
     def run(self, order: Sequence[int], deadline_s: float) -> float:
-        """Call once on each slot of `order`, and return the seconds from before the worker could run to after it stood still."""
+        """Call once on each slot of `order`, and return the seconds from before the worker could run to after it was stopped.
+
+        Who says too early that it is done is stopped with unfinished outputs: only what is inspected after a run counts as measured."""
 
     def inspect(self, slot: int) -> Inspection:
         """Look at what the last call on the slot left."""

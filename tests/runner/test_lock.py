@@ -43,7 +43,7 @@ def test_another_process_waits(device: str) -> None:
     assert other.communicate(timeout=30)[0] == "held\n"
 
 
-def test_another_thread_waits(device: str) -> None:
+def test_another_thread_waits_and_says_so(device: str, caplog: pytest.LogCaptureFixture) -> None:
     order: list[str] = []
 
     def hold() -> None:
@@ -57,6 +57,7 @@ def test_another_thread_waits(device: str) -> None:
         order.append("first")
     thread.join()
     assert order == ["first", "other"]
+    assert "another evaluation holds this machine" in caplog.text
 
 
 def test_the_same_thread_is_told_that_it_would_wait_for_ever(device: str) -> None:

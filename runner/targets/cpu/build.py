@@ -94,6 +94,9 @@ def build(spec: Spec, candidate: Candidate, knobs: Mapping[str, KnobValue]) -> B
     units = [name for name in manifest.sources if name.endswith(".cpp")]
     if not units:
         raise Rejected(Verdict.BUILD_ERROR, "launch.yaml: `sources` names no .cpp file")
+    for name in candidate.files:
+        if Path(name).name != name or name in (".", ".."):
+            raise Rejected(Verdict.BUILD_ERROR, "a file's name leaves the candidate's folder")
     missing = [name for name in manifest.sources if name not in candidate.files]
     if missing:
         raise Rejected(Verdict.BUILD_ERROR, f"launch.yaml: `sources` names {', '.join(missing)}, which the candidate doesn't have")

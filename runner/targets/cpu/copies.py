@@ -39,13 +39,13 @@ class CopyWorker(NativeWorker):
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
         """Fill the slot's source, and poison its target."""
-        super().load(slot, {SOURCE: _values(self._views[slot][SOURCE].numel())})
+        super().load(slot, {SOURCE: _values(self._slots[slot].tensors[SOURCE].numel())})
 
     def inspect(self, slot: int) -> Inspection:
         """Outputs are empty; a target that isn't its source is a trespass."""
         found = super().inspect(slot)
-        views = self._views[slot]
-        wrong = () if torch.equal(views[SOURCE], views[TARGET]) else ("the copy is wrong",)
+        tensors = self._slots[slot].tensors
+        wrong = () if torch.equal(tensors[SOURCE], tensors[TARGET]) else ("the copy is wrong",)
         return Inspection({}, (*found.trespasses, *wrong))
 
 

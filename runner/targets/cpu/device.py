@@ -43,10 +43,14 @@ _FAMILIES: tuple[tuple[str, int, range, Family], ...] = (
     ("AuthenticAMD", 26, range(0x00, 0x20), Family("Zen 5 (EPYC 9005)", 614.4 * _GIGA, 5.1e9)),
     ("GenuineIntel", 6, range(0x55, 0x56), Family("Skylake-SP, Cascade Lake, Cooper Lake", 140.8 * _GIGA, 4.8e9)),
     ("GenuineIntel", 6, range(0x6A, 0x6D), Family("Ice Lake-SP", 204.8 * _GIGA, 4.2e9)),
-    ("GenuineIntel", 6, range(0x8F, 0x90), Family("Sapphire Rapids (HBM parts reach 1.6 TB/s)", 1640.0 * _GIGA, 4.9e9)),
+    ("GenuineIntel", 6, range(0x8F, 0x90), Family("Sapphire Rapids", 307.2 * _GIGA, 4.9e9)),
     ("GenuineIntel", 6, range(0xCF, 0xD0), Family("Emerald Rapids", 358.4 * _GIGA, 4.8e9)),
     ("GenuineIntel", 6, range(0xAD, 0xAF), Family("Granite Rapids (MRDIMM-8800)", 844.8 * _GIGA, 4.6e9)),
 )
+
+
+# The Sapphire Rapids that carry their own memory are told by their name only ("Xeon(R) CPU Max 9480").
+_WITH_HBM = Family("Sapphire Rapids with HBM", 1640.0 * _GIGA, 4.2e9)
 
 
 def family(info: dict[str, str]) -> Family | None:
@@ -57,8 +61,17 @@ def family(info: dict[str, str]) -> Family | None:
         return None
     for vendor, wanted, models, found in _FAMILIES:
         if info.get("vendor_id") == vendor and number == wanted and model in models:
-            return found
+            return _WITH_HBM if " CPU Max " in info.get("model name", "") else found
     return None
+
+
+def _operations_a_cycle() -> int:
+    """Operations that a core does in a cycle at most: two fused multiply-adds on full vectors, or a matrix unit's where there is one."""
+    flags = cpu_flags()
+    lanes = 16 if "avx512f" in flags or os.uname().machine != "x86_64" else 8
+    if flags & {"amx_bf16", "amx_int8", "sme"}:
+        return 2 * 2 * 16 * 32
+    return 2 * 2 * lanes * (4 if flags & {"avx512_bf16", "avx512_vnni", "avx512_fp16", "avx_vnni", "bf16", "i8mm"} else 1)
 
 
 @lru_cache(maxsize=1)
@@ -69,7 +82,6 @@ def this_device() -> Device:
     cores = len(os.sched_getaffinity(0))
     clock = known.clock if known else DEFAULT_CLOCK
     memory = (known.memory if known else DEFAULT_MEMORY) * sockets()
-    width = 16 if "avx512f" in cpu_flags() or os.uname().machine != "x86_64" else 8
     model = info.get("model name") or info.get("CPU part") or "unknown CPU"
     facts: dict[str, str | int | float] = {
         "cores": cores,
@@ -84,6 +96,6 @@ def this_device() -> Device:
         peak_bytes_per_s=memory,
         # Two loads of 64 bytes and a store of 64 a cycle and core: more than any first-level cache of the families above gives.
         peak_cache_bytes_per_s=cores * 3 * 64 * clock,
-        peak_flops=cores * clock * width * 2 * 2,
+        peak_flops=cores * clock * _operations_a_cycle(),
         facts=facts,
     )

@@ -48,7 +48,7 @@ def readable(text: str, files: Set[str]) -> str:
             kept.append(line)
         else:
             own = False
-    message = "\n".join(dict.fromkeys(kept)) if len(kept) < 3 else "\n".join(kept)
+    message = "\n".join("".join(letter if letter.isprintable() or letter == "\t" else "?" for letter in line) for line in kept)
     return message if len(message) <= MAX_CHARACTERS else message[:MAX_CHARACTERS] + "\n…"
 
 

@@ -42,4 +42,8 @@ def start_launcher(library: Path, symbol: str, arena: Arena, placement: Placemen
     if placement is not Placement.SPACED:
         # Fresh memory from the allocator is filled, so that kernels which count on zeros are found. Not where time is taken.
         environment["GLIBC_TUNABLES"] = "glibc.malloc.perturb=165"
-    return SandboxedProcess(sandbox.View(files), program, environment, arena.fd)
+    try:
+        return SandboxedProcess(sandbox.View(files), program, environment, arena.fd)
+    except BaseException:
+        arena.close(again=False)
+        raise

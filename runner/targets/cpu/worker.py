@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
-import numpy as np
 import torch
 
 from runner.errors import FactoryError
 from runner.spec.workload import TensorLayout
 from runner.targets.cpu import clock
-from runner.targets.cpu.arena import MAX_ORDER, Arena, Place
+from runner.targets.cpu.arena import MAX_ORDER, Arena
 from runner.targets.cpu.clock import Outcome
 from runner.targets.cpu.flush import flush
+from runner.targets.cpu.slots import Slot
 from runner.targets.protocol import Inspection
 from runner.verdict import Rejected, Verdict
 
@@ -60,39 +59,22 @@ class NativeWorker:
         self.slots = len(arena.plan.slots)
         self._arena = arena
         self._process = process
-        self._outputs = tuple(outputs)
         self._lost = lost
         self._number = 0
-        self._given: list[Mapping[str, torch.Tensor]] = [{} for _ in range(self.slots)]
-        self._words: list[int] = [0] * self.slots
-        layouts = {**inputs, **outputs}
-        self._inputs = tuple(inputs)
-        self._views = [
-            {name: arena.tensor(places[name], layout.dtype, layout.shape) for name, layout in layouts.items()}
-            for places in arena.plan.slots
-        ]
-        outcome = clock.wait_ready(arena.address, process.pidfd, start_seconds)
-        if outcome is Outcome.DONE:
-            process.stop()
-        else:
-            self._failed(outcome, start_seconds, "while it was loaded")
+        try:
+            self._slots = [Slot(arena, places, inputs, outputs) for places in arena.plan.slots]
+            outcome = clock.wait_ready(arena.address, process.pidfd, start_seconds)
+            if outcome is Outcome.DONE:
+                process.stop()
+            else:
+                self._failed(outcome, start_seconds, "while it was loaded")
+        except BaseException:
+            self.close()
+            raise
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
         """See the Protocol. The tensors themselves are kept for the comparison in `inspect`: they must not change before it."""
-        views = self._views[slot]
-        word = _poison()
-        for name in self._inputs:
-            views[name].copy_(inputs[name])
-        for name, place in self._arena.plan.slots[slot].items():
-            for start, length in (place.before, place.after):
-                self._pattern(start, length, word)
-            if name not in self._inputs:
-                self._pattern(place.start, place.size, word)
-        self._given[slot] = dict(inputs)
-        self._words[slot] = word
-
-    def _pattern(self, start: int, length: int, word: int) -> None:
-        self._arena.bytes[start : start + length // 2 * 2].view(np.uint16)[:] = word
+        self._slots[slot].load(inputs)
 
     def flush(self) -> None:
         """See the Protocol."""
@@ -112,36 +94,7 @@ class NativeWorker:
 
     def inspect(self, slot: int) -> Inspection:
         """See the Protocol."""
-        views, word = self._views[slot], self._words[slot]
-        found: list[str] = []
-        for name, given in self._given[slot].items():
-            if name in self._inputs and not _same_bits(views[name], given):
-                found.append(f"input {name} was modified")
-        for name, place in self._arena.plan.slots[slot].items():
-            found += self._trespasses(name, place, word)
-        outputs = {name: views[name] for name in self._outputs}
-        for name, output in outputs.items():
-            if output.is_floating_point():
-                unwritten = (_bits(output) == _repeated(word, output.element_size())).flatten().nonzero()
-                if len(unwritten):
-                    found.append(
-                        f"left {len(unwritten)} of {output.numel()} elements of {name} unwritten (the first is number {int(unwritten[0])})"
-                    )
-        return Inspection(outputs, tuple(found))
-
-    def _trespasses(self, name: str, place: Place, word: int) -> list[str]:
-        found = []
-        for (start, length), where in ((place.before, "before the start"), (place.after, "past the end")):
-            band = self._arena.bytes[start : start + length // 2 * 2].view(np.uint16)
-            wrong = np.flatnonzero(band != word)
-            if wrong.size:
-                distance = (
-                    f"from {int(wrong[0]) * 2} bytes past it"
-                    if where == "past the end"
-                    else f"up to {length - int(wrong[-1]) * 2 - 2} bytes before it"
-                )
-                found.append(f"wrote {wrong.size * 2} bytes {where} of {name} ({distance})")
-        return found
+        return self._slots[slot].inspect()
 
     def __enter__(self) -> Self:
         return self
@@ -168,27 +121,6 @@ class NativeWorker:
         if self._lost is not None:
             return FactoryError(f"{self._lost}: {message}")
         return Rejected(verdict, message)
-
-
-def _poison() -> int:
-    """16 bits that make a NaN of every floating type when repeated, and of no kind that arithmetic makes by itself."""
-    payload = secrets.choice([value for value in range(1, 128) if value != 0x40])
-    return 0x7F80 | payload | secrets.randbits(1) << 15
-
-
-def _repeated(word: int, size: int) -> int:
-    """The signed integer of `size` bytes that holds `word` in each of its 16-bit parts."""
-    return int.from_bytes(word.to_bytes(2, "little") * (size // 2), "little", signed=True)
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    kinds: dict[int, Any] = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return tensor.view(kinds[tensor.element_size()])
-
-
-def _same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Equal bit for bit: NaNs compare by their patterns, and -0 differs from 0."""
-    return bool(torch.equal(_bits(left), _bits(right)))
 
 
 def _cause(status: int, reason: int, text: str, words: str, when: str) -> tuple[Verdict, str]:

@@ -63,12 +63,18 @@ def open_baseline(baseline: Baseline, loaded: LoadedSpec, workload: Workload, sl
     arena = make_arena(shim.Call(tuple(shim.workload_blocks(workload)), (), (0,)), slots, Placement.SPACED)
     places = [[slot[name].start for name in names] for slot in arena.plan.slots]
     request = {**_request("serve", baseline, workload), "places": places, "compile": baseline.autotune == "fresh"}
-    forked = zygote(loaded.folder, _cache(_torch_version())).ask(request, [arena.fd])
+    try:
+        forked = zygote(loaded.folder, _cache(_torch_version())).ask(request, [arena.fd])
+    except BaseException:
+        arena.close(again=False)
+        raise
     try:
         forked.receive(START_SECONDS)
-    except FactoryError as error:
+    except BaseException as error:
         arena.close(again=forked.close())
-        raise FactoryError(f"{lost}: {error}") from None
+        if isinstance(error, FactoryError):
+            raise FactoryError(f"{lost}: {error}") from None
+        raise
     return NativeWorker(arena, forked, workload.inputs, workload.outputs, start_seconds=START_SECONDS, lost=lost)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,13 @@ def test_fast_math_needs_the_specs_permission(bench: Bench) -> None:
     source = HONEST + "#ifndef __FAST_MATH__\n#error slow\n#endif\n"
     assert build.build(spec, bench.candidate(source, build={"fast_math": True}), {}).path.is_file()
     assert "#error slow" in refusal(bench, source).message
+
+
+@pytest.mark.parametrize("name", ["../escaped.hpp", "/tmp/escaped.hpp", "a/b.hpp", ".."])
+def test_a_file_name_that_leaves_the_folder_is_refused(bench: Bench, name: str) -> None:
+    candidate = bench.candidate(HONEST)
+    with pytest.raises(Rejected, match="leaves the candidate's folder"):
+        bench.target.build(bench.spec, replace(candidate, files={**candidate.files, name: b""}), {})
 
 
 def test_sources_that_are_not_there_are_named(bench: Bench) -> None:

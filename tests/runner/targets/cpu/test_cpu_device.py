@@ -33,7 +33,7 @@ def test_the_id_does_not_reveal_the_machines_own() -> None:
         ("AuthenticAMD", 25, 1, "Zen 3", 204.8e9),
         ("AuthenticAMD", 25, 17, "Zen 4", 460.8e9),
         ("GenuineIntel", 6, 106, "Ice Lake", 204.8e9),
-        ("GenuineIntel", 6, 143, "Sapphire Rapids", 1640e9),
+        ("GenuineIntel", 6, 143, "Sapphire Rapids", 307.2e9),
     ],
 )
 def test_known_families(vendor: str, number: int, model: int, name: str, peak: float) -> None:
@@ -41,6 +41,12 @@ def test_known_families(vendor: str, number: int, model: int, name: str, peak: f
     assert found is not None
     assert name in found.name
     assert found.memory == peak
+
+
+def test_memory_on_the_package_is_told_by_the_name() -> None:
+    found = family({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "143", "model name": "Intel(R) Xeon(R) CPU Max 9480"})
+    assert found is not None
+    assert found.memory == 1640e9
 
 
 def test_no_model_is_in_two_families() -> None:

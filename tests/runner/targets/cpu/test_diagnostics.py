@@ -51,5 +51,9 @@ collect2: error: ld returned 1 exit status
     assert readable(text, FILES) == "error: undefined reference to `scale'"
 
 
+def test_control_characters_are_not_passed_on() -> None:
+    assert readable("/src/a.cpp:1:1: error: \x1b[31mred\x07\n", FILES) == "a.cpp:1:1: error: ?[31mred?"
+
+
 def test_messages_are_bounded() -> None:
     assert len(readable("/src/a.cpp:1:1: error: x\n" * 10_000, FILES)) <= MAX_CHARACTERS + 2
