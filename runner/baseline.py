@@ -25,7 +25,7 @@ from runner.targets.protocol import Device, Placement, Target
 from runner.timing import Side, Timer, WrongWhenTimed
 from runner.verdict import Rejected
 
-BLOCKS = 3
+BLOCKS, ROTATION = 3, 2
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Chooser:
         left_out: dict[str, str] = {}
         for baseline in self._loaded.spec.baselines:
             try:
-                seconds[baseline.name] = statistics.median(self._timer.alone(workload, self.side(baseline), BLOCKS, scales))
+                seconds[baseline.name] = statistics.median(self._timer.alone(workload, self.side(baseline), BLOCKS, ROTATION, scales))
             except FactoryError as error:
                 left_out[baseline.name] = str(error)
             except Rejected as error:

@@ -20,7 +20,7 @@ from runner.targets.protocol import Placement, Target
 from runner.timing import Effort, Lost, Measured, Side, Timer
 from runner.verdict import Rejected, Verdict
 
-COPY_BLOCKS = 2
+COPY_BLOCKS, COPY_ROTATION = 2, 1
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Measurer:
             self.progress(Step("copies", workload.name, index, total))
             side = Side(f"copy {name}", lambda one, slots, name=name: self.target.open_copy(name, one, slots))  # type: ignore[misc]
             try:
-                seconds = plain.median(self.timer.alone(workload, side, COPY_BLOCKS, None))
+                seconds = plain.median(self.timer.alone(workload, side, COPY_BLOCKS, COPY_ROTATION, None))
             except Rejected as error:
                 raise Lost(f"the copy {name} failed: {error.message}") from error
             best = min(best or (seconds, name), (seconds, name))

@@ -43,18 +43,21 @@ class Side:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: fresh processes a side, quads of blocks in each, how many slots of a block are verified, and over how many
-    times the cache's size a block rotates."""
+    """How much is measured: fresh processes a side, quads of blocks in each, and over how many times the cache's size a block rotates.
+
+    Of the candidate's blocks a `share` is verified, drawn at random, in `verified` slots each; with `whole` one block in all its slots.
+    """
 
     processes: int
     quads: int
+    rotation: float
     verified: int
-    rotation: int
+    share: float = 1.0
+    whole: bool = True
 
 
-FULL = Effort(processes=3, quads=2, verified=2, rotation=4)
-SCREENING = Effort(processes=1, quads=2, verified=1, rotation=2)
-ALONE_ROTATION = 2
+FULL = Effort(processes=3, quads=2, rotation=4, verified=2)
+SCREENING = Effort(processes=1, quads=2, rotation=2, verified=1, share=0.5, whole=False)
 WARM_ROTATION = 0.5
 """Where calls may find their operands in the cache (`cold_cache: false`), a block's operands fit there together."""
 
@@ -129,7 +132,7 @@ class Timer:
         """
         slots = slots_for(workload, self.device, effort.rotation if self.cold else WARM_ROTATION)
         chooser = random.Random(derive(self.seed, workload.name, "order"))
-        whole = chooser.randrange(effort.processes * effort.quads * 2)
+        whole = chooser.randrange(effort.processes * effort.quads * 2) if effort.whole else None
         verifier = self._verifier(workload, scales)
         times: dict[str, list[tuple[float, ...]]] = {"A": [], "B": []}
         orders: list[str] = []
@@ -149,7 +152,9 @@ class Timer:
                         index = process * effort.quads * 2 + len(mine["A"])
                         with _blame(side):
                             # The other side was found right when it was chosen or accepted: a look at its first block is enough.
-                            verified = effort.verified if side == "A" else int(not mine["B"])
+                            verified = int(not mine["B"])
+                            if side == "A":
+                                verified = effort.verified if chooser.random() < effort.share else 0
                             mine[side].append(runs[side].block(verified, whole=side == "A" and index == whole))
                     order += patterns[quad % 2]
                     on_quad(sum(mine["B"]) / sum(mine["A"]))
@@ -161,9 +166,9 @@ class Timer:
                 times[side].append(tuple(mine[side]))
         return Measured(Blocks(tuple(times["A"]), tuple(times["B"]), tuple(orders)), slots, verifier.norm)
 
-    def alone(self, workload: Workload, side: Side, blocks: int, scales: Mapping[str, float] | None) -> list[float]:
+    def alone(self, workload: Workload, side: Side, blocks: int, rotation: float, scales: Mapping[str, float] | None) -> list[float]:
         """Seconds a call of a few blocks of one side by itself; verified when `scales` are given. Raises what the side raises."""
-        slots = slots_for(workload, self.device, ALONE_ROTATION if self.cold else WARM_ROTATION)
+        slots = slots_for(workload, self.device, rotation if self.cold else WARM_ROTATION)
         verifier = None if scales is None else self._verifier(workload, scales)
         run = Run(self, workload, side, slots, derive(self.seed, workload.name, "alone", side.name), verifier)
         try:

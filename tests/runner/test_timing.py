@@ -114,10 +114,10 @@ def test_the_other_side_s_failure_is_nobody_s_verdict(tmp_path: Path) -> None:
 def test_one_side_alone_can_be_timed(tmp_path: Path) -> None:
     loaded = write_spec(tmp_path, SPEC.replace("hardware:", "metric: {cold_cache: false}\nhardware:"))
     small = workloads.public(loaded.spec)[0]
-    assert len(timer(loaded).alone(small, side(loaded, tmp_path / "a"), 3, {"y": 0.2})) == 3
+    assert len(timer(loaded).alone(small, side(loaded, tmp_path / "a"), 3, 1, {"y": 0.2})) == 3
     target = target_for(loaded.spec)
     copy = Side("memcpy", lambda workload, slots: target.open_copy("memcpy", workload, slots))
-    assert len(timer(loaded).alone(small, copy, 2, None)) == 2
+    assert len(timer(loaded).alone(small, copy, 2, 1, None)) == 2
 
 
 @pytest.mark.parametrize(("cache", "slots"), [(1 << 20, 32), (16 << 20, MAX_SLOTS), (1 << 10, 2)])
