@@ -55,7 +55,7 @@ def evaluate(
             axes=parse_axes(axes),
         )
     write_result(result, out)
-    text = markdown(result, str(out))
+    text = markdown(result, str(out), reproduce_words(result, spec, candidate))
     typer.echo(text)
     if summary is not None:
         _write(summary, text)
@@ -172,6 +172,12 @@ def parse_axes(text: str | None) -> dict[str, int]:
             raise FactoryError(f"--axes {text}: expected axis=length, with commas between, such as rows=3,cols=17")
         axes[name] = int(length)
     return axes
+
+
+def reproduce_words(result: Result, spec: Path, candidate: str) -> list[str]:
+    """What `reproduce` must be told, because it would not find it by itself."""
+    words = [] if spec == Path("kernel-specs") / result.spec else ["--spec", str(spec)]
+    return words if candidate == "champion" or candidate.startswith("baseline:") else [*words, "--candidate", candidate]
 
 
 def _compared(then: Result, now: Result) -> str:

@@ -19,8 +19,9 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$!])")
 _REFERENCE = re.compile(r"(@|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.))", re.IGNORECASE)
 
 
-def markdown(result: Result, where: str = "result.json") -> str:
-    """The whole report. `where` names the result's file in the command that measures it again."""
+def markdown(result: Result, where: str = "result.json", more: Sequence[str] = ()) -> str:
+    """The whole report. `where` names the result's file in the command that measures it again, `more` are further words of that command."""
+    again = shlex.join(["kernel-runner", "reproduce", where, *more])
     parts = [
         f"## {text(result.spec)}: {text(result.verdict)}",
         prose(result.message),
@@ -29,7 +30,7 @@ def markdown(result: Result, where: str = "result.json") -> str:
         _checks(result),
         _failure(result),
         _facts(result),
-        f"Measured again by {code(f'kernel-runner reproduce {shlex.quote(where)}')}",
+        f"Measured again by {code(again)}",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -41,8 +41,8 @@ def test_evaluate_writes_the_result_and_prints_the_summary() -> None:
     assert [row.workload for row in result.rows] == ["small"]
     assert shown.rstrip("\n") == Path("summary.md").read_text().rstrip("\n")
     assert shown.startswith(f"## scale-cpu: {result.verdict}")
-    assert "`kernel-runner reproduce out/result.json`" in shown
-    assert call("report", "out/result.json").rstrip() == shown.rstrip()
+    assert "`kernel-runner reproduce out/result.json --spec scale-cpu`" in shown
+    assert call("report", "out/result.json").splitlines()[:-1] == shown.rstrip().splitlines()[:-1]
     figures = json.loads(call("report", "out/result.json", "--json"))
     assert figures["rows"][0]["median_ms"] == result.rows[0].median_ms
 
@@ -52,6 +52,7 @@ def test_a_wrong_kernel_is_a_verdict_and_not_a_failure() -> None:
     shown = call("evaluate", "scale-cpu", "--candidate", "bad", "--seed", "3", "--tier", "screening", "--out", "result.json")
     assert "y\\[0, 5\\] is 1, expected" in shown
     assert "kernel-runner evaluate scale-cpu --candidate bad --workload " in shown
+    assert "`kernel-runner reproduce result.json --spec scale-cpu --candidate bad`" in shown
     call("evaluate", "scale-cpu", "--candidate", "bad", "--tier", "screening", "--out", "result.json", "--require", "accepted", status=1)
 
 
