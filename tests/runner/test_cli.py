@@ -32,7 +32,7 @@ def call(*words: str, status: int = 0) -> str:
     if found.exception is not None and not isinstance(found.exception, SystemExit):
         raise found.exception
     assert found.exit_code == status, found.output
-    return found.output
+    return found.stdout
 
 
 def test_evaluate_writes_the_result_and_prints_the_summary() -> None:
