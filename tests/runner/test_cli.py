@@ -42,7 +42,7 @@ def test_evaluate_writes_the_result_and_prints_the_summary() -> None:
     assert shown.rstrip("\n") == Path("summary.md").read_text().rstrip("\n")
     assert shown.startswith(f"## scale-cpu: {result.verdict}")
     assert "`kernel-runner reproduce out/result.json --spec scale-cpu`" in shown
-    assert call("report", "out/result.json").splitlines()[:-1] == shown.rstrip().splitlines()[:-1]
+    assert call("report", "out/result.json").rstrip().splitlines()[:-1] == shown.rstrip().splitlines()[:-1]
     figures = json.loads(call("report", "out/result.json", "--json"))
     assert figures["rows"][0]["median_ms"] == result.rows[0].median_ms
 
