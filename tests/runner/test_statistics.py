@@ -41,7 +41,7 @@ def test_a_quad_is_free_of_linear_drift() -> None:
     """Times that grow by the same factor from block to block: the ratio is that of the sides alone."""
     times = [1.1**place for place in range(4)]
     ratios, _ = quads(blocks([[times[0], times[3]]], [[2 * times[1], 2 * times[2]]], ["ABBA"]))
-    assert float(ratios[0, 0]) == pytest.approx(math.log(2))
+    assert float(ratios[0, 0].mean()) == pytest.approx(math.log(2))
 
 
 def test_the_baseline_against_itself_is_free_of_drift_over_two_quads() -> None:
@@ -120,9 +120,9 @@ def test_the_geomean_s_false_positive_rate_is_what_was_asked(
 
     Rows have as few as three processes, so theirs are allowed somewhat more where processes differ most.
     """
-    monkeypatch.setattr(statistics, "REPLICATES", 300)
+    monkeypatch.setattr(statistics, "REPLICATES", 200)
     generator = np.random.default_rng([5, int(1000 * between), heavy])
-    runs, workloads = 200, 10
+    runs, workloads = 150, 10
     missed = rows_missed = 0
     for run in range(runs):
         several = [simulate(generator, 3, 2, ratio=1.0, between=between, within=within, drift=0.001, heavy=heavy) for _ in range(workloads)]
@@ -130,9 +130,10 @@ def test_the_geomean_s_false_positive_rate_is_what_was_asked(
         missed += not found.interval[0] <= 1 <= found.interval[1]
         rows_missed += sum(not row.interval[0] <= 1 <= row.interval[1] for row in (estimate(one, 0.95, run) for one in several))
     record_property("geomean false positives", missed / runs)
+    print(f"false positives: geomean {missed / runs:.3f}, rows {rows_missed / runs / workloads:.3f}")
     record_property("row false positives", rows_missed / runs / workloads)
-    # The bounds leave room for the simulation's own error: 200 runs at a true rate of 5 % miss up to 17 with 98 % probability.
-    assert missed <= 17
+    # The bounds leave room for the simulation's own error: 150 runs at a true rate of 5 % miss at most 13 with 98 % probability.
+    assert missed <= 13
     assert rows_missed / runs / workloads <= 0.075
 
 
