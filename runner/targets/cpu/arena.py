@@ -17,11 +17,11 @@ from runner.targets.cpu import memory
 from runner.targets.protocol import Placement
 
 PAGE = 4096
-CONTROL_BYTES = 8 * PAGE
-MAX_ORDER = 7000
+CONTROL_BYTES = 16 * PAGE
+MAX_WORDS = 8160  # of calls in one command
 GUARD = 256
-MAGIC = 0x6B666172656E6131
-COMMAND, DONE, READY, REASON, TEXT, COUNT, ORDER = 0, 64, 128, 132, 136, 192, 256
+MAGIC = 0x6B666172656E6132
+READY, REASON, TEXT, COUNT, WORDS = 128, 132, 136, 192, 256
 
 ITEM_BYTES = {"float32": 4, "float64": 8, "float16": 2, "bfloat16": 2, "int32": 4, "int64": 8}
 
@@ -62,7 +62,8 @@ def _up(value: int, unit: int) -> int:
 def plan(blocks: Sequence[Block], slots: int, placement: Placement, start: int) -> Plan:
     """Place `slots` sets of blocks from `start` (a multiple of the page) on.
 
-    Spaced: one segment; addresses are aligned exactly as promised and no better in every second slot, and their places within a page vary.
+    Spaced: a segment a slot; addresses are aligned exactly as promised and no better in every second slot, and their places within a
+    page vary.
     Tight: a segment a tensor, its end at a page that faults, as near as its alignment allows; tight at the start: likewise before it.
     """
     placed: list[dict[str, Place]] = []
@@ -70,6 +71,7 @@ def plan(blocks: Sequence[Block], slots: int, placement: Placement, start: int) 
     cursor = start
     for slot in range(slots):
         places: dict[str, Place] = {}
+        begin = cursor = _up(cursor, PAGE)
         for index, block in enumerate(blocks):
             if placement is Placement.SPACED:
                 # An odd multiple of the alignment is aligned no better than promised; varying it spreads tensors over the cache's sets.
@@ -94,24 +96,42 @@ def plan(blocks: Sequence[Block], slots: int, placement: Placement, start: int) 
             segments.append((low, high - low))
             cursor = high
         placed.append(places)
-    end = _up(cursor, PAGE)
-    if placement is Placement.SPACED:
-        segments = [(start, max(PAGE, end - start))]
-    return Plan(tuple(placed), tuple(segments), max(end, start + PAGE) + PAGE)
+        if placement is Placement.SPACED:
+            cursor = _up(cursor, PAGE)
+            segments.append((begin, cursor - begin))
+    return Plan(tuple(placed), tuple(segments), _up(cursor, PAGE) + PAGE)
 
 
 class Arena:
-    """The shared memory file of one worker. When the worker's process has ended, its memory serves another."""
+    """The shared memory file of one worker. When the worker's process has ended, its memory serves another.
 
-    def __init__(self, plan: Plan, layout: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
+    The worker maps each segment of the plan at a random place, and tells where before any foreign code runs.
+    """
+
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._shared: memory.SharedMemory | None = memory.take(plan.size)
         self.fd = self._shared.fd
         self.bytes = self._shared.bytes
         self._memory = self._shared.tensor
         self.address = int(self.bytes.ctypes.data)
-        self.bytes[CONTROL_BYTES : CONTROL_BYTES + layout.nbytes] = layout.view(np.uint8)
-        self._words = self.bytes[:CONTROL_BYTES].view(np.uint32)
+        self._small = self.bytes[:CONTROL_BYTES].view(np.uint32)
+        self._words = self.bytes[WORDS:CONTROL_BYTES].view(np.uint64)
+        self._layout = self.bytes[CONTROL_BYTES : CONTROL_BYTES + layout_size(len(plan.segments))].view(np.uint64)
+        size = 3 + 3 * len(plan.segments)
+        self._layout[:3] = (MAGIC, size, len(plan.segments))
+        entries = self._layout[3:size].reshape(-1, 3)
+        entries[:, :2] = plan.segments
+        self._entries = entries
+
+    def addresses(self, offsets: np.ndarray[Any, np.dtype[np.uint64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """Where places of the file lie in the worker's process, once it is ready."""
+        starts, lengths, bases = (self._entries[:, column] for column in range(3))
+        index = np.searchsorted(starts, offsets, side="right") - 1
+        within = offsets - starts[index]
+        if (within > lengths[index]).any():
+            raise ValueError("a place outside every segment")
+        return bases[index] + within
 
     def tensor(self, place: Place, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
         """A view of a tensor's memory."""
@@ -123,15 +143,16 @@ class Arena:
             raise ValueError(f"a {dtype} tensor at {place.start}")
         return part.view(kind).view(shape)
 
-    def order(self, slots: Sequence[int]) -> None:
-        """Write the order of the next command's calls."""
-        self._words[COUNT // 4] = len(slots)
-        self._words[ORDER // 4 : ORDER // 4 + len(slots)] = slots
+    def command(self, rows: np.ndarray[Any, np.dtype[np.uint64]], zeros: int) -> None:
+        """Write the next command: a row a call, of arguments and then two words for each of `zeros` areas to be cleared."""
+        count, width = rows.shape
+        self._small[COUNT // 4 : COUNT // 4 + 3] = (count, width - 2 * zeros, zeros)
+        self._words[: count * width] = rows.reshape(-1)
 
     def reason(self) -> tuple[int, str]:
         """Why the worker says that it ended, and its word for it: untrusted, so reduced to a few plain characters."""
         text = bytes(self.bytes[TEXT : TEXT + 56]).split(b"\0")[0].decode("ascii", errors="replace")
-        return int(self._words[REASON // 4]), "".join(letter for letter in text if letter.isalnum() or letter in "_ ")[:40]
+        return int(self._small[REASON // 4]), "".join(letter for letter in text if letter.isalnum() or letter in "_ ")[:40]
 
     def close(self, *, again: bool) -> None:
         """Give up the memory: to be used `again` where no worker's process maps it any more. Safe to call twice."""
@@ -145,26 +166,6 @@ class Arena:
         self.fd = -1
 
 
-def layout_words(
-    segments: Sequence[tuple[int, int]],
-    is_offset: Sequence[bool],
-    arguments: Sequence[Sequence[int]],
-    zeros: Sequence[Sequence[tuple[int, int]]],
-    size: int,
-) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """The layout as the worker reads it (see `native/serve.hpp`): arguments are offsets into the arena or plain 64-bit values."""
-    words: list[int] = [MAGIC, size, len(segments), len(arguments), len(is_offset), len(zeros[0]) if zeros else 0, 0]
-    for start, length in segments:
-        words += [start, length]
-    words += [int(flag) for flag in is_offset]
-    for row, areas in zip(arguments, zeros, strict=True):
-        words += row
-        for start, length in areas:
-            words += [start, length]
-    words[6] = len(words)
-    return np.array(words, dtype=np.uint64)
-
-
-def layout_size(segments: int, arguments: int, zeros: int, slots: int) -> int:
-    """The bytes that `layout_words` takes, rounded up to pages."""
-    return _up(8 * (7 + 2 * segments + arguments + slots * (arguments + 2 * zeros)), PAGE)
+def layout_size(segments: int) -> int:
+    """The bytes of a layout with so many segments, rounded up to pages (see `native/serve.hpp`)."""
+    return _up(8 * (3 + 3 * segments), PAGE)

@@ -12,7 +12,7 @@ from runner.targets.cpu import shim
 from runner.targets.cpu.arena import Block
 from runner.targets.cpu.compiler import copies_library
 from runner.targets.cpu.features import cpu_flags
-from runner.targets.cpu.launching import make_arena, start_launcher
+from runner.targets.cpu.launching import Program, open_worker
 from runner.targets.cpu.worker import NativeWorker
 from runner.targets.protocol import Inspection, Placement
 
@@ -39,12 +39,12 @@ class CopyWorker(NativeWorker):
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
         """Fill the slot's source, and poison its target."""
-        super().load(slot, {SOURCE: _values(self._slots[slot].tensors[SOURCE].numel())})
+        super().load(slot, {SOURCE: _values(self._sets[slot].tensors[SOURCE].numel())})
 
     def inspect(self, slot: int) -> Inspection:
         """Outputs are empty; a target that isn't its source is a trespass."""
         found = super().inspect(slot)
-        tensors = self._slots[slot].tensors
+        tensors = self._sets[self._current[slot]].tensors
         wrong = () if torch.equal(tensors[SOURCE], tensors[TARGET]) else ("the copy is wrong",)
         return Inspection({}, (*found.trespasses, *wrong))
 
@@ -58,9 +58,7 @@ def open_copy(name: str, workload: Workload, slots: int) -> CopyWorker:
     """See the Protocol's `Target.open_copy`. Raises `FactoryError` when the copy fails."""
     count = round(workload.bytes / 8)
     blocks = (Block(SOURCE, 4 * count, 64, 0), Block(TARGET, 4 * count, 64, 0))
-    arena = make_arena(shim.Call(blocks, (), (SOURCE, TARGET, 4 * count)), slots, Placement.SPACED)
-    process = start_launcher(copies_library(), "kf_" + name.replace("-", "_"), arena, Placement.SPACED)
-    layouts = {part: TensorLayout(part, "float32", (count,), 0, 64) for part in (SOURCE, TARGET)}
-    return CopyWorker(
-        arena, process, {SOURCE: layouts[SOURCE]}, {TARGET: layouts[TARGET]}, start_seconds=START_SECONDS, lost=f"the copy {name}"
-    )
+    program = Program(copies_library(), "kf_" + name.replace("-", "_"), shim.Call(blocks, (), (SOURCE, TARGET, 4 * count)))
+    source, target = ({part: TensorLayout(part, "float32", (count,), 0, 64)} for part in (SOURCE, TARGET))
+    lost = f"the copy {name}"
+    return open_worker(CopyWorker, program, source, target, slots, Placement.SPACED, start_seconds=START_SECONDS, lost=lost)

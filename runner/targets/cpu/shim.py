@@ -5,13 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from runner.errors import FactoryError
 from runner.manifest import F32, F64, I32, I64, KnobValue, Manifest
 from runner.spec.expressions import Value, evaluate
 from runner.spec.models import Spec
 from runner.spec.workload import Workload
-from runner.targets.cpu.arena import ITEM_BYTES, Block
+from runner.targets.cpu.arena import ITEM_BYTES, Arena, Block
 from runner.verdict import Rejected, Verdict
 
 ENTRY = "kf_call"
@@ -86,6 +89,22 @@ class Call:
     blocks: tuple[Block, ...]
     zeroed: tuple[str, ...]
     arguments: tuple[str | int | None, ...]
+
+
+def rows_of(call: Call, arena: Arena) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """The words of each set's call, for `Arena.command`: arguments, then address and size of what is cleared. The worker is ready."""
+    width = len(call.arguments) + 2 * len(call.zeroed)
+    rows = np.zeros((len(arena.plan.slots), width), dtype=np.uint64)
+    named = [(column, name) for column, name in enumerate(call.arguments) if isinstance(name, str)]
+    named += [(len(call.arguments) + 2 * index, name) for index, name in enumerate(call.zeroed)]
+    for column, value in enumerate(call.arguments):
+        if isinstance(value, int):
+            rows[:, column] = value
+    for column, name in named:
+        rows[:, column] = arena.addresses(np.array([places[name].start for places in arena.plan.slots], dtype=np.uint64))
+    for index, name in enumerate(call.zeroed):
+        rows[:, len(call.arguments) + 2 * index + 1] = [places[name].size for places in arena.plan.slots]
+    return rows
 
 
 def workload_blocks(workload: Workload) -> list[Block]:

@@ -22,6 +22,7 @@ Words = np.ndarray[Any, np.dtype[np.uint16]]
 
 # 16 bits that, repeated, make a NaN of every floating type. 0x7FC0 is left out: arithmetic makes it, as bfloat16's usual NaN.
 _POISONS = tuple(0x7F80 | payload | sign << 15 for payload in range(1, 128) for sign in (0, 1) if payload != 0x40)
+LOOKS = 32
 _KINDS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 _memcmp = ctypes.CDLL(None).memcmp
@@ -38,26 +39,43 @@ class Slot:
         self.tensors = {name: arena.tensor(places[name], layout.dtype, layout.shape) for name, layout in layouts.items()}
         self._inputs = {name: _bytes(arena, places[name].start, places[name].size) for name in inputs}
         self._outputs = tuple(outputs)
-        self._poisoned: list[Words] = [
-            _bytes(arena, place.start, place.size).view(np.uint16) for name, place in places.items() if name not in inputs
-        ]
+        self._poisoned: dict[str, Words] = {
+            name: _bytes(arena, place.start, place.size).view(np.uint16) for name, place in places.items() if name not in inputs
+        }
         self._bands: list[tuple[str, bool, Words]] = []
         for name, place in places.items():
             self._bands.append((name, False, _bytes(arena, *place.before).view(np.uint16)))
             self._bands.append((name, True, _bytes(arena, *place.after).view(np.uint16)))
         self._given: dict[str, torch.Tensor] = {}
         self._word = 0
+        self.filled = False  # whether it was filled, and no call has had it since
 
     def load(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Copy the inputs in, poison everything else, renew the bands. The tensors are kept: they must not change before `inspect`."""
-        self._word = secrets.choice(_POISONS)
+        self._poison()
         self._given = {name: inputs[name] for name in self._inputs}
         for name, memory in self._inputs.items():
             memory[:] = _raw(inputs[name])
-        for words in self._poisoned:
+
+    def idle(self) -> None:
+        """Poison a set that is not used for now. Whatever is written to it then is a trespass."""
+        if not self.filled:
+            self._poison()
+
+    def _poison(self) -> None:
+        self._word = secrets.choice(_POISONS)
+        for words in self._poisoned.values():
             words[:] = self._word
         for _, _, words in self._bands:
             words[:] = self._word
+        self.filled = True
+
+    def touched(self) -> str | None:
+        """The name of a poisoned tensor of which some element, of a few drawn at random, was written since; None where there is none."""
+        for name, words in self._poisoned.items():
+            if words.size and (words[np.random.randint(0, words.size, LOOKS)] != self._word).any():
+                return name
+        return None
 
     def inspect(self) -> Inspection:
         """See the Protocol's `Worker.inspect`."""

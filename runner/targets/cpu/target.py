@@ -14,7 +14,7 @@ from runner.spec.models import Baseline
 from runner.spec.workload import Workload
 from runner.targets.cpu import build, copies, device, policy, shim
 from runner.targets.cpu.baselines import prepare
-from runner.targets.cpu.launching import make_arena, start_launcher
+from runner.targets.cpu.launching import Program, open_worker
 from runner.targets.cpu.worker import NativeWorker
 from runner.targets.protocol import Binary, Device, Placement
 
@@ -47,9 +47,9 @@ class CpuTarget:
         """See the Protocol."""
         sandbox.probe()
         build.require_runnable(build.architecture(candidate.manifest.build, binary.knobs))
-        arena = make_arena(shim.call_of(candidate.manifest, binary.knobs, workload), slots, placement)
-        process = start_launcher(binary.path, shim.ENTRY, arena, placement)
-        return NativeWorker(arena, process, workload.inputs, workload.outputs, start_seconds=spec.spec.policy.run_seconds)
+        program = Program(binary.path, shim.ENTRY, shim.call_of(candidate.manifest, binary.knobs, workload))
+        seconds = spec.spec.policy.run_seconds
+        return open_worker(NativeWorker, program, workload.inputs, workload.outputs, slots, placement, start_seconds=seconds)
 
     def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int) -> NativeWorker:
         """See the Protocol."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, Self
+import random
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Protocol, Self
 
+import numpy as np
 import torch
 
 from runner.errors import FactoryError
 from runner.spec.workload import TensorLayout
 from runner.targets.cpu import clock
-from runner.targets.cpu.arena import MAX_ORDER, Arena
+from runner.targets.cpu.arena import MAX_WORDS, Arena
 from runner.targets.cpu.clock import Outcome
 from runner.targets.cpu.flush import flush
 from runner.targets.cpu.slots import Slot
@@ -24,6 +28,8 @@ SIGNALS = {
     9: "SIGKILL (out of memory?)",
     11: "SIGSEGV (reads or writes outside its buffers?)",
 }
+LOOKS = 64
+Rows = np.ndarray[Any, np.dtype[np.uint64]]
 FORBIDDEN, ABORTED, CANNOT_LOAD = 1, 2, 3
 
 
@@ -42,8 +48,13 @@ class Process(Protocol):
 class NativeWorker:
     """Implements the Protocol's `Worker` over an arena and a process that serves it.
 
-    `lost` names the worker where its code is trusted (a baseline, a copy): its failures are then the machine's, `FactoryError`,
-    and never a verdict on the candidate.
+    Behind each slot stand one or more sets of buffers ("twins"); `load` draws one. A run happens in two parts, cut at a secret place:
+    between them, when the worker stands still, and afterwards, the judge looks whether anything was written that no call had reason to
+    write.
+
+    `rows` gives the words of each set's call once the worker is ready, `zeros` the number of areas that a call clears. `lost` names the
+    worker where its code is trusted (a baseline, a copy): its failures are then the machine's, `FactoryError`, and never a verdict on
+    the candidate.
     """
 
     def __init__(
@@ -52,29 +63,40 @@ class NativeWorker:
         process: Process,
         inputs: Mapping[str, TensorLayout],
         outputs: Mapping[str, TensorLayout],
+        rows: Callable[[Arena], Rows],
         *,
+        slots: int,
+        zeros: int = 0,
         start_seconds: float,
         lost: str | None = None,
     ) -> None:
-        self.slots = len(arena.plan.slots)
+        self.slots = slots
         self._arena = arena
         self._process = process
         self._lost = lost
         self._number = 0
+        self._zeros = zeros
+        self._ahead = ""
         try:
-            self._slots = [Slot(arena, places, inputs, outputs) for places in arena.plan.slots]
+            self._sets = [Slot(arena, places, inputs, outputs) for places in arena.plan.slots]
+            self._current = list(range(slots))
             outcome = clock.wait_ready(arena.address, process.pidfd, start_seconds)
-            if outcome is Outcome.DONE:
-                process.stop()
-            else:
+            if outcome is not Outcome.DONE:
                 self._failed(outcome, start_seconds, "while it was loaded")
+            process.stop()
+            self._rows = rows(arena)
         except BaseException:
             self.close()
             raise
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
         """See the Protocol. The tensors themselves are kept for the comparison in `inspect`: they must not change before it."""
-        self._slots[slot].load(inputs)
+        old = self._current[slot]
+        new = slot + self.slots * secrets.randbelow(len(self._sets) // self.slots)
+        if new != old:
+            self._sets[old].idle()
+        self._current[slot] = new
+        self._sets[new].load(inputs)
 
     def flush(self) -> None:
         """See the Protocol."""
@@ -82,19 +104,44 @@ class NativeWorker:
 
     def run(self, order: Sequence[int], deadline_s: float) -> float:
         """See the Protocol. An empty order measures what starting and stopping take."""
-        if len(order) > MAX_ORDER:
-            raise ValueError(f"at most {MAX_ORDER} calls a command")
-        self._arena.order(order)
+        sets = [self._current[slot] for slot in order]
+        seconds = 0.0
+        for first, last in self._parts(len(sets)):
+            seconds += self._command(sets[first:last], deadline_s, deadline_s - seconds)
+            self._look(set(sets[:last]))
+        return seconds
+
+    def _parts(self, calls: int) -> list[tuple[int, int]]:
+        """A run's calls in two parts, cut at random (and in more where a command can't hold so many)."""
+        most = MAX_WORDS // max(1, self._rows.shape[1])
+        cuts = {0, calls, *range(0, calls, most)}
+        if calls > 1:
+            cuts.add(1 + secrets.randbelow(calls - 1))
+        return list(pairwise(sorted(cuts))) or [(0, 0)]
+
+    def _command(self, sets: Sequence[int], deadline_s: float, left: float) -> float:
+        self._arena.command(self._rows[list(sets)], self._zeros)
         self._number += 1
-        outcome, seconds = clock.run(self._arena.address, self._process.pidfd, self._number, deadline_s)
+        outcome, seconds = clock.run(self._arena.address, self._process.pidfd, self._number, left)
         if outcome is not Outcome.DONE:
             self._failed(outcome, deadline_s, "in a call")
         self._process.stand_still()
         return seconds
 
+    def _look(self, called: set[int]) -> None:
+        """Look at some of the sets that no call has had since they were filled."""
+        others = [number for number, one in enumerate(self._sets) if one.filled and number not in called]
+        for number in random.sample(others, min(LOOKS, len(others))):
+            name = self._sets[number].touched()
+            if name is not None:
+                self._ahead = f"wrote to {name} of another call than the one that was made"
+        for number in called:
+            self._sets[number].filled = False
+
     def inspect(self, slot: int) -> Inspection:
         """See the Protocol."""
-        return self._slots[slot].inspect()
+        found = self._sets[self._current[slot]].inspect()
+        return Inspection(found.outputs, (*found.trespasses, self._ahead)) if self._ahead else found
 
     def __enter__(self) -> Self:
         return self

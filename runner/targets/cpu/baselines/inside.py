@@ -9,13 +9,16 @@ no thread exists that a fork would lose.
 from __future__ import annotations
 
 import array
+import bisect
 import ctypes
 import gc
 import importlib.util
 import json
+import mmap
 import os
 import signal
 import socket
+import struct
 import sys
 import traceback
 from collections.abc import Callable
@@ -25,6 +28,7 @@ from typing import Any, NoReturn
 import torch
 
 MESSAGE = 1 << 20
+LAYOUT = 16 * 4096
 
 
 def load_function(entry: str) -> Callable[..., None]:
@@ -59,13 +63,26 @@ def prepare(request: dict[str, Any]) -> dict[str, Any]:
     return {"library": str(path.resolve().relative_to("/cache")), "text": text}
 
 
+def addresses(arena: int) -> Callable[[int], int]:
+    """Where places of the arena's file lie in this process, from its layout (see `native/serve.hpp`)."""
+    with mmap.mmap(arena, LAYOUT + 24, prot=mmap.PROT_READ) as head:
+        size = struct.unpack_from("<Q", head, LAYOUT + 8)[0]
+    with mmap.mmap(arena, LAYOUT + 8 * size, prot=mmap.PROT_READ) as layout:
+        entries = list(struct.iter_unpack("<3Q", layout[LAYOUT + 24 :]))
+
+    def address(place: int) -> int:
+        start, _, base = entries[bisect.bisect_right(entries, place, key=lambda entry: entry[0]) - 1]
+        return int(base + place - start)
+
+    return address
+
+
 def serve(request: dict[str, Any], arena: int, answer: socket.socket) -> NoReturn:
     """Call the function for each slot that the judge orders, for ever."""
     library = ctypes.CDLL("/serve.so")
-    library.kf_attach.restype = library.kf_base.restype = ctypes.c_void_p
-    library.kf_base.argtypes = [ctypes.c_void_p]
-    calls = library.kf_attach(arena)
-    base = library.kf_base(calls)
+    library.kf_attach.restype = ctypes.c_void_p
+    control = library.kf_attach(arena)
+    address = addresses(arena)
     function = load_function(request["entry"])
     if request["compile"]:
         function = torch.compile(function, dynamic=False)
@@ -75,7 +92,7 @@ def serve(request: dict[str, Any], arena: int, answer: socket.socket) -> NoRetur
         for tensor, start in zip(request["tensors"], places, strict=True):
             dtype = getattr(torch, tensor["dtype"])
             size = dtype.itemsize * torch.Size(tensor["shape"]).numel()
-            memory = (ctypes.c_char * max(size, 1)).from_address(base + start)
+            memory = (ctypes.c_char * max(size, 1)).from_address(address(start))
             flat = torch.frombuffer(memory, dtype=torch.uint8)[:size]
             arguments[tensor["name"]] = flat.view(dtype).view(tensor["shape"])
         slots.append(arguments)
@@ -91,7 +108,7 @@ def serve(request: dict[str, Any], arena: int, answer: socket.socket) -> NoRetur
     callback = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(call)
     library.kf_serve.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
     send(answer, {"serving": True})
-    library.kf_serve(calls, ctypes.cast(callback, ctypes.c_void_p))
+    library.kf_serve(control, ctypes.cast(callback, ctypes.c_void_p))
     os._exit(1)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from runner.errors import FactoryError
 from runner.spec.load import LoadedSpec
@@ -19,7 +21,7 @@ from runner.targets.cpu import shim
 from runner.targets.cpu.baselines.zygote import zygote
 from runner.targets.cpu.compiler import compiler_version
 from runner.targets.cpu.features import cpu_flags
-from runner.targets.cpu.launching import make_arena, start_launcher, worker_environment
+from runner.targets.cpu.launching import Program, make_arena, open_worker, twins, worker_environment
 from runner.targets.cpu.worker import NativeWorker
 from runner.targets.protocol import Placement
 
@@ -53,14 +55,15 @@ def plan_for(baseline: Baseline, loaded: LoadedSpec, workload: Workload) -> Plan
 def open_baseline(baseline: Baseline, loaded: LoadedSpec, workload: Workload, slots: int) -> NativeWorker:
     """See the Protocol's `Target.open_baseline`."""
     plan = plan_for(baseline, loaded, workload)
+    call = shim.Call(tuple(shim.workload_blocks(workload)), (), ())
     names = (*workload.inputs, *workload.outputs)
     lost = f"the baseline {baseline.name} on {workload.name}"
     if plan.library is not None:
-        arena = make_arena(shim.Call(tuple(shim.workload_blocks(workload)), (), names), slots, Placement.SPACED)
-        process = start_launcher(state_folder() / "plans" / plan.library, shim.ENTRY, arena, Placement.SPACED)
-        return NativeWorker(arena, process, workload.inputs, workload.outputs, start_seconds=START_SECONDS, lost=lost)
-    # Python is told the number of the slot only; the places of its tensors go with the request.
-    arena = make_arena(shim.Call(tuple(shim.workload_blocks(workload)), (), (0,)), slots, Placement.SPACED)
+        program = Program(state_folder() / "plans" / plan.library, shim.ENTRY, replace(call, arguments=names))
+        layouts = (workload.inputs, workload.outputs)
+        return open_worker(NativeWorker, program, *layouts, slots, Placement.SPACED, start_seconds=START_SECONDS, lost=lost)
+    # Python is told the number of the set only; the places of its tensors go with the request.
+    arena = make_arena(call, slots * twins(call, slots, Placement.SPACED), Placement.SPACED)
     places = [[slot[name].start for name in names] for slot in arena.plan.slots]
     request = {**_request("serve", baseline, workload), "places": places, "compile": baseline.autotune == "fresh"}
     try:
@@ -75,7 +78,16 @@ def open_baseline(baseline: Baseline, loaded: LoadedSpec, workload: Workload, sl
         if isinstance(error, FactoryError):
             raise FactoryError(f"{lost}: {error}") from None
         raise
-    return NativeWorker(arena, forked, workload.inputs, workload.outputs, start_seconds=START_SECONDS, lost=lost)
+    return NativeWorker(
+        arena,
+        forked,
+        workload.inputs,
+        workload.outputs,
+        lambda ready: np.arange(len(ready.plan.slots), dtype=np.uint64)[:, None],
+        slots=slots,
+        start_seconds=START_SECONDS,
+        lost=lost,
+    )
 
 
 def _compiled(baseline: Baseline, loaded: LoadedSpec, workload: Workload, folder: Path, key: str, torch_version: str) -> Plan:

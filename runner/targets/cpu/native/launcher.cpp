@@ -14,10 +14,9 @@
 
 #include "seccomp.hpp"
 #include "serve.hpp"
+#include "stacks.hpp"
 
 namespace {
-
-kf::Control* g_control = nullptr;
 
 struct CallName {
     int number;
@@ -50,19 +49,20 @@ long abort_signal_argument(const ucontext_t& context) {
 // A trapped call has not happened. Say which it was, and end. Raising SIGABRT is how the C library ends a program: not an attack.
 void on_forbidden_call(int, siginfo_t* info, void* context) {
     const bool aborting = info->si_syscall == __NR_tgkill && abort_signal_argument(*static_cast<ucontext_t*>(context)) == SIGABRT;
-    char* text = g_control->text;
+    kf::Control* control = kf::hidden_control();
+    char* text = control->text;
     if (!aborting) {
         const char* name = nullptr;
         for (const CallName& call : kCallNames) {
             if (call.number == info->si_syscall) name = call.name;
         }
         if (name != nullptr) {
-            std::strncpy(text, name, sizeof g_control->text - 1);
+            std::strncpy(text, name, sizeof control->text - 1);
         } else {
-            std::snprintf(text, sizeof g_control->text, "number %d", info->si_syscall);
+            std::snprintf(text, sizeof control->text, "number %d", info->si_syscall);
         }
     }
-    kf::release(&g_control->reason, aborting ? kf::kAborted : kf::kForbiddenCall);
+    kf::release(&control->reason, aborting ? kf::kAborted : kf::kForbiddenCall);
     syscall(SYS_exit_group, aborting ? 128 + SIGABRT : 128 + SIGSYS);
     __builtin_trap();
 }
@@ -96,22 +96,62 @@ void give_up_everything(rlim_t memory) {
     if (!kf::restrict_system_calls(kf::Stage::kLoading)) kf::fail("seccomp");
 }
 
+struct Start {
+    int arena;
+    rlim_t memory;
+    const char* library;
+    const char* symbol;
+};
+
+// On the candidate's stack: words[0] and words[1] are the library's path and the symbol, words[2] becomes the function or null.
+void load_library(std::uint64_t* words) {
+    void* library = dlopen(reinterpret_cast<const char*>(words[0]), RTLD_NOW | RTLD_LOCAL);
+    void* function = library ? dlsym(library, reinterpret_cast<const char*>(words[1])) : nullptr;
+    if (function == nullptr) std::fprintf(stderr, "%s\n", dlerror());
+    words[2] = reinterpret_cast<std::uint64_t>(function);
+}
+
+// On the launcher's own stack, for the rest of the process's life.
+void run(void* argument) {
+    const Start start = *static_cast<Start*>(argument);
+    // What the first stack still holds of this beginning.
+    std::memset(static_cast<char*>(argument) - (64 << 10), 0, (64 << 10) + sizeof start);
+
+    kf::Control* control = kf::attach(start.arena);
+    kf::set_hidden_control(control);
+    char* const top = kf::map_anywhere(kf::kCandidateStack, -1, 0) + kf::kCandidateStack;
+    give_up_everything(start.memory);
+
+    auto* words = reinterpret_cast<std::uint64_t*>(top) - 4;
+    words[0] = reinterpret_cast<std::uint64_t>(start.library);
+    words[1] = reinterpret_cast<std::uint64_t>(start.symbol);
+    kf_enter(load_library, words, words);
+    const auto call = reinterpret_cast<void (*)(std::uint64_t*)>(words[2]);
+    if (call == nullptr) {
+        kf::release(&control->reason, kf::kCannotLoad);
+        std::_Exit(70);
+    }
+    if (!kf::restrict_system_calls(kf::Stage::kServing)) kf::fail("seccomp");
+    kf::serve(control, [top, call](const std::uint64_t* row, std::uint32_t arguments) {
+        // The candidate gets a copy at the end of its stack: the row itself lies beside those of other calls.
+        std::uint64_t* copy = reinterpret_cast<std::uint64_t*>(top) - (arguments + 1) / 2 * 2;
+        std::memcpy(copy, row, arguments * sizeof *row);
+        kf_enter(call, copy, copy);
+    });
+}
+
+// Maps the launcher's stack, tells the hidden register where it is, and returns its upper end.
+__attribute__((noinline)) void* launcher_stack() {
+    char* stack = kf::map_anywhere(kf::kLauncherStack, -1, 0);
+    kf::hide(reinterpret_cast<kf::Hidden*>(stack));
+    return stack + kf::kLauncherStack;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     if (argc != 6) return 64;
     if (judge_is_gone(std::atoi(argv[2]))) return 0;
-    const kf::Calls calls = kf::attach(std::atoi(argv[1]));
-    g_control = calls.control;
-    give_up_everything(std::strtoull(argv[3], nullptr, 10));
-
-    void* library = dlopen(argv[4], RTLD_NOW | RTLD_LOCAL);
-    auto call = library ? reinterpret_cast<void (*)(const std::uint64_t*)>(dlsym(library, argv[5])) : nullptr;
-    if (call == nullptr) {
-        std::fprintf(stderr, "%s\n", dlerror());
-        kf::release(&g_control->reason, kf::kCannotLoad);
-        return 70;
-    }
-    if (!kf::restrict_system_calls(kf::Stage::kServing)) kf::fail("seccomp");
-    kf::serve(calls, call);
+    Start start{std::atoi(argv[1]), std::strtoull(argv[3], nullptr, 10), argv[4], argv[5]};
+    kf_leave(run, &start, launcher_stack());
 }

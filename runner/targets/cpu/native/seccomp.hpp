@@ -81,6 +81,25 @@ class Filter {
         give(otherwise);
     }
 
+    // The rule for `mmap`: trapped where the protection has a bit of `trapped`, refused with a place that is only a hint or a question.
+    void map(int number, std::uint32_t trapped, std::uint32_t fixed, std::uint32_t question) {
+        jump(BPF_JEQ, static_cast<std::uint32_t>(number), 0, 14);
+        load(low(2));
+        jump(BPF_JSET, trapped, 0, 1);
+        give(kTrap);
+        load(low(3));
+        jump(BPF_JSET, question, 0, 1);
+        give(refuse(ENOMEM));
+        jump(BPF_JSET, fixed, 0, 1);
+        give(kAllow);
+        load(low(0));
+        jump(BPF_JEQ, 0, 0, 3);
+        load(low(0) + 4);
+        jump(BPF_JEQ, 0, 0, 1);
+        give(kAllow);
+        give(refuse(ENOMEM));
+    }
+
     // Installs the filter for every thread of this process; whatever no rule names is trapped.
     bool install() {
         give(kTrap);
@@ -112,19 +131,19 @@ inline bool restrict_system_calls(Stage stage) {
                              __NR_sched_getaffinity, __NR_sched_setaffinity, __NR_getcpu, __NR_clock_gettime, __NR_clock_getres,
                              __NR_gettimeofday, __NR_nanosleep, __NR_clock_nanosleep, __NR_restart_syscall, __NR_rt_sigprocmask,
                              __NR_rt_sigreturn, __NR_set_robust_list, __NR_rseq, __NR_getrandom, __NR_sysinfo, __NR_close,
-                             __NR_getppid, __NR_getuid, __NR_geteuid, __NR_getgid, __NR_getegid,
-                             // The launcher's own second filter; a filter can only take away.
-                             __NR_seccomp}) {
+                             __NR_getppid, __NR_getuid, __NR_geteuid, __NR_getgid, __NR_getegid}) {
         filter.always(number, allow);
     }
+    // The launcher's own second filter: a filter can only take away.
+    if (loading) filter.always(__NR_seccomp, allow);
 
     // Memory. `mremap` could map a tensor a second time; without it the allocator copies. Executable memory is the loader's.
+    // Questions about what is mapped where are not answered: a place may be asked for only where the loader puts a library's parts
+    // over its own, and advice, whose answers differ by what lies in a range, is not taken (the allocator can do without).
     filter.always(__NR_mremap, Filter::refuse(ENOMEM));
-    filter.when(__NR_mmap, 2, PROT_EXEC, 0, allow, loading ? allow : trap);
+    filter.always(__NR_madvise, Filter::refuse(EINVAL));
+    filter.map(__NR_mmap, loading ? 0 : PROT_EXEC, MAP_FIXED, MAP_FIXED_NOREPLACE);
     filter.when(__NR_mprotect, 2, PROT_EXEC, 0, allow, loading ? allow : trap);
-    // Advice that would reach beyond the process (page-out, merging, poisoning) or change the pages under the tensors is ignored.
-    filter.among(__NR_madvise, 2, {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTNEED, MADV_FREE, MADV_NOHUGEPAGE},
-                 allow, Filter::refuse(EINVAL));
 
     // Threads of this process, never another process. `clone3` hides its flags behind a pointer: the library falls back to `clone`.
     constexpr std::uint32_t kThread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;

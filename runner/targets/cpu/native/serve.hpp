@@ -1,8 +1,9 @@
 // What judge and worker share: the control page, the layout of the arena, and the loop that answers the judge's commands.
 //
-// The arena is one memory file. It begins with the control page, then comes the layout (read once, before any foreign code
-// runs, and never mapped afterwards), then the tensors of every slot. Whatever is not in a segment of the layout is mapped
-// without any permission: those are the fences. Times, bounds and comparisons are the judge's; nothing here is trusted by it.
+// The arena is one memory file. It begins with the control page, then comes the layout (used once, before any foreign code runs,
+// and never mapped afterwards), then the tensors of every slot. The control page and every segment of the layout are mapped at
+// places of their own, drawn at random from all of the address space, with nothing around them: no place tells another one.
+// Times, bounds and comparisons are the judge's; nothing here is trusted by it.
 #pragma once
 
 #include <linux/futex.h>
@@ -17,17 +18,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 
 namespace kf {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kControlBytes = 8 * kPage;
-constexpr std::uint64_t kMagic = 0x6b666172656e6131;  // "kfarena1"
+constexpr std::size_t kControlBytes = 16 * kPage;
+constexpr std::uint64_t kMagic = 0x6b666172656e6132;  // "kfarena2"
 
 enum Reason : std::uint32_t { kNone = 0, kForbiddenCall = 1, kAborted = 2, kCannotLoad = 3 };
 
-// Written by the judge: command, count, order. Written by the worker, and therefore never more than a hint: the rest.
+// Written by the judge: command, count, arguments, zeros, words. Written by the worker, and therefore never more than a hint: the rest.
+// `words` holds a row for each call: its arguments, then (address, bytes) of what is cleared before it. Only the calls of the
+// present command stand here: which come later is nowhere in the worker's process.
 struct Control {
     std::uint32_t command;  // the number of the judge's latest command
     std::uint8_t pad0[60];
@@ -37,12 +43,14 @@ struct Control {
     std::uint32_t reason;
     char text[56];
     std::uint32_t count;
-    std::uint8_t pad2[60];
-    std::uint32_t order[7000];
+    std::uint32_t arguments;
+    std::uint32_t zeros;
+    std::uint8_t pad2[52];
+    std::uint64_t words[8160];
 };
 static_assert(offsetof(Control, done) == 64 && offsetof(Control, ready) == 128 && offsetof(Control, reason) == 132);
-static_assert(offsetof(Control, text) == 136 && offsetof(Control, count) == 192 && offsetof(Control, order) == 256);
-static_assert(sizeof(Control) <= kControlBytes);
+static_assert(offsetof(Control, text) == 136 && offsetof(Control, count) == 192 && offsetof(Control, words) == 256);
+static_assert(sizeof(Control) == kControlBytes);
 
 inline std::uint32_t acquire(const std::uint32_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 inline void release(std::uint32_t* word, std::uint32_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); }
@@ -57,65 +65,44 @@ inline void futex_wake(std::uint32_t* word) { syscall(SYS_futex, word, FUTEX_WAK
     std::_Exit(70);
 }
 
-struct Zero {
-    std::uint64_t address;
-    std::uint64_t bytes;
-};
-
-// One program's calls: `arguments` holds a row of `argument_count` words for each slot, `zeros` what is cleared before each call.
-struct Calls {
-    Control* control = nullptr;
-    std::size_t slots = 0;
-    std::size_t argument_count = 0;
-    std::size_t zero_count = 0;
-    std::vector<std::uint64_t> arguments;
-    std::vector<Zero> zeros;
-};
-
-// Maps the arena behind `fd` at a random place and turns its offsets into addresses. The layout's words, each 64 bits:
-// magic, bytes of the file, segments, slots, arguments, zeros, then (start, length) a segment, one flag an argument (1: an
-// offset into the arena, 0: a value), then for each slot its arguments and (offset, bytes) of what is to be cleared.
-inline Calls attach(int fd) {
-    auto* first = static_cast<std::uint64_t*>(mmap(nullptr, kPage, PROT_READ, MAP_SHARED, fd, kControlBytes));
-    if (first == MAP_FAILED || first[0] != kMagic) fail("arena");
-    const std::size_t total = first[1], segments = first[2], layout_words = first[6];
-    Calls calls;
-    calls.slots = first[3];
-    calls.argument_count = first[4];
-    calls.zero_count = first[5];
-    munmap(first, kPage);
-    const std::size_t layout_bytes = layout_words * sizeof(std::uint64_t);
-    auto* words = static_cast<std::uint64_t*>(mmap(nullptr, layout_bytes, PROT_READ, MAP_SHARED, fd, kControlBytes));
-    if (words == MAP_FAILED) fail("arena");
-
-    std::uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random) fail("getrandom");
-    auto* hint = reinterpret_cast<void*>(0x100000000000 + (random & 0xffffffffff) / kPage * kPage);
-    const std::size_t border = 2 << 20;  // nothing of anybody's lies next to the arena
-    auto* reserved = static_cast<char*>(mmap(hint, total + 2 * border, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (reserved == MAP_FAILED) fail("arena");
-    char* base = reserved + border;
-    const auto map = [&](std::size_t start, std::size_t length) {
-        const int flags = MAP_SHARED | MAP_FIXED | MAP_POPULATE;
-        if (mmap(base + start, length, PROT_READ | PROT_WRITE, flags, fd, static_cast<off_t>(start)) == MAP_FAILED) fail("arena");
-    };
-    map(0, kControlBytes);
-    calls.control = reinterpret_cast<Control*>(base);
-
-    const std::uint64_t* word = words + 7;
-    for (std::size_t segment = 0; segment < segments; ++segment, word += 2) map(word[0], word[1]);
-    const std::uint64_t* is_offset = word;
-    word += calls.argument_count;
-    for (std::size_t slot = 0; slot < calls.slots; ++slot) {
-        for (std::size_t argument = 0; argument < calls.argument_count; ++argument, ++word) {
-            calls.arguments.push_back(is_offset[argument] ? *word + reinterpret_cast<std::uint64_t>(base) : *word);
-        }
-        for (std::size_t zero = 0; zero < calls.zero_count; ++zero, word += 2) {
-            calls.zeros.push_back({word[0] + reinterpret_cast<std::uint64_t>(base), word[1]});
-        }
+// Maps `length` bytes at a random place of the upper address space. Private memory where `fd` is -1.
+inline char* map_anywhere(std::size_t length, int fd, std::size_t offset) {
+    const int sharing = fd >= 0 ? MAP_SHARED | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    for (int attempt = 0; attempt < 100; ++attempt) {
+        std::uint64_t random = 0;
+        if (getrandom(&random, sizeof random, 0) != sizeof random) fail("getrandom");
+        // Between 2^40 and 2^46: above what is linked low, below where the kernel puts libraries and stacks.
+        const std::uint64_t place = (std::uint64_t(1) << 40) + random % ((std::uint64_t(1) << 46) - (std::uint64_t(1) << 41)) / kPage * kPage;
+        void* mapped = mmap(reinterpret_cast<void*>(place), length, PROT_READ | PROT_WRITE, sharing | MAP_FIXED_NOREPLACE, fd, static_cast<off_t>(offset));
+        if (mapped == reinterpret_cast<void*>(place)) return static_cast<char*>(mapped);
+        if (mapped != MAP_FAILED) munmap(mapped, length);
+        if (mapped == MAP_FAILED && errno != EEXIST) fail("arena");
     }
-    munmap(words, layout_bytes);
-    return calls;
+    fail("arena");
+}
+
+// Maps the arena behind `fd`, and writes each segment's address into the layout, where the judge reads it. The layout's words,
+// each 64 bits: magic, its own size in words, the number of segments, then (start, length, address) a segment.
+inline Control* attach(int fd) {
+    auto map_layout = [&](std::size_t bytes) {
+        void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, kControlBytes);
+        if (mapped == MAP_FAILED) fail("arena");
+        return static_cast<std::uint64_t*>(mapped);
+    };
+    std::uint64_t* words = map_layout(kPage);
+    if (words[0] != kMagic) fail("arena");
+    const std::size_t bytes = words[1] * sizeof(std::uint64_t);
+    munmap(words, kPage);
+    words = map_layout(bytes);
+    for (std::size_t segment = 0; segment < words[2]; ++segment) {
+        std::uint64_t* entry = words + 3 + 3 * segment;
+        char* place = map_anywhere(entry[1], fd, entry[0]);
+        // The first write to a page costs a little more than later ones: it is done here, not in a call.
+        for (std::size_t at = 0; at < entry[1]; at += kPage) *static_cast<volatile char*>(place + at) = 0;
+        entry[2] = reinterpret_cast<std::uint64_t>(place);
+    }
+    munmap(words, bytes);
+    return reinterpret_cast<Control*>(map_anywhere(kControlBytes, fd, 0));
 }
 
 inline void announce_ready(Control* control) {
@@ -123,10 +110,9 @@ inline void announce_ready(Control* control) {
     futex_wake(&control->ready);
 }
 
-// Answers commands for ever: for each slot of the order, clear what is to be cleared, then call.
+// Answers commands for ever: for each row, clear what is to be cleared, then call with the row and its number of arguments.
 template <class Function>
-[[noreturn]] void serve(const Calls& calls, Function call) {
-    Control* control = calls.control;
+[[noreturn]] void serve(Control* control, Function call) {
     std::uint32_t seen = acquire(&control->command);
     announce_ready(control);
     for (;;) {
@@ -136,14 +122,14 @@ template <class Function>
             continue;
         }
         seen = command;
-        const std::uint32_t count = control->count;
-        for (std::uint32_t index = 0; index < count; ++index) {
-            const std::size_t slot = control->order[index];
-            for (std::size_t zero = 0; zero < calls.zero_count; ++zero) {
-                const Zero& area = calls.zeros[slot * calls.zero_count + zero];
-                std::memset(reinterpret_cast<void*>(area.address), 0, area.bytes);
+        const std::uint32_t count = control->count, arguments = control->arguments, zeros = control->zeros;
+        const std::uint64_t* row = control->words;
+        for (std::uint32_t index = 0; index < count; ++index, row += arguments + 2 * zeros) {
+            for (std::uint32_t zero = 0; zero < zeros; ++zero) {
+                const std::uint64_t* area = row + arguments + 2 * zero;
+                std::memset(reinterpret_cast<void*>(area[0]), 0, area[1]);
             }
-            call(calls.arguments.data() + slot * calls.argument_count);
+            call(row, arguments);
         }
         release(&control->done, command);
         futex_wake(&control->done);

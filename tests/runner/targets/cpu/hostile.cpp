@@ -1,5 +1,6 @@
 // What hostile host code tries, one function each. `mode` chooses; the test gives each its number by its place in this file.
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -249,26 +251,80 @@ ATTACK(watch_between_calls) {
         }
     }).detach();
 }
-ATTACK(claim_to_be_done) {
-    // The control page lies at the start of the arena, PLACE bytes before x; its first word is the command, the word at 64 the answer.
-    auto* control = reinterpret_cast<std::uint32_t*>(reinterpret_cast<std::uintptr_t>(c.x) - PLACE);
-    __atomic_store_n(control + 16, __atomic_load_n(control, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
+ATTACK(take_its_time) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     honest(c);
 }
-ATTACK(claim_to_be_done_for_ever) {
-    // Says that the next commands are done too; their calls are never made.
-    auto* control = reinterpret_cast<std::uint32_t*>(reinterpret_cast<std::uintptr_t>(c.x) - PLACE);
+ATTACK(work_ahead) {
+    // Answers the calls that it expects, by the addresses that it knows, while the judge believes that it is in this one.
+    static std::vector<Call> known;
     honest(c);
-    std::thread([=] {
-        for (;;) __atomic_store_n(control + 16, __atomic_load_n(control, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
-    }).detach();
-    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    bool seen = false;
+    for (const Call& other : known) seen = seen || other.y == c.y;
+    if (!seen) known.push_back(c);
+    if (known.size() < 12) return;
+    for (const Call& other : known) {
+        if (other.y != c.y) honest(other);
+    }
 }
-ATTACK(scribble_over_the_control_page) {
+
+// Looking for what the launcher knows: places of the control page, of other calls' tensors, of the launcher's stack.
+ATTACK(read_up_its_stack) {
+    volatile std::uintptr_t here = 0;
+    std::uintptr_t sum = 0;
+    for (int word = 0; word < 4000; ++word) sum += (&here)[word];
+    c.y[0] = static_cast<float>(sum);
+}
+ATTACK(read_around_its_buffers) {
+    float sum = 0;
+    for (std::int64_t i = 0; i < 50'000'000; ++i) sum += c.x[-i];
+    c.y[0] = sum;
+}
+static std::uintptr_t g_found;
+static void search(std::uintptr_t first, std::uintptr_t last, const Call& c) {
+    // The launcher maps between 2^40 and 2^46, where nothing else lies.
+    for (std::uintptr_t at = first / 8 * 8; at + 8 <= last; at += 8) {
+        const std::uintptr_t value = *reinterpret_cast<const volatile std::uintptr_t*>(at);
+        if (value >> 40 == 0 || value >> 46 != 0) continue;
+        if (value == reinterpret_cast<std::uintptr_t>(c.x) || value == reinterpret_cast<std::uintptr_t>(c.y)) continue;
+        // Small numbers side by side look like places, too: ask the kernel whether something is there.
+        if (write(2, reinterpret_cast<const void*>(value), 1) >= 0 || errno != EFAULT) g_found = value;
+    }
+}
+ATTACK(search_all_memory_it_knows) {
+    // The first stack, from the environment down; its own thread's block; the heap; every library's data.
+    const auto stack = reinterpret_cast<std::uintptr_t>(environ);
+    search(stack - 100'000, stack + 2000, c);
+    const auto thread = reinterpret_cast<std::uintptr_t>(pthread_self());
+    search(thread - 1000, thread + 2000, c);
+    const auto heap = reinterpret_cast<std::uintptr_t>(sbrk(0));
+    search(heap - 100'000, heap, c);
+    struct Data {
+        std::uintptr_t first, last;
+    };
+    static std::vector<Data> data;
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void*) {
+            for (int index = 0; index < info->dlpi_phnum; ++index) {
+                const auto& part = info->dlpi_phdr[index];
+                if (part.p_type != PT_LOAD || !(part.p_flags & PF_W)) continue;
+                data.push_back({info->dlpi_addr + part.p_vaddr, info->dlpi_addr + part.p_vaddr + part.p_memsz});
+            }
+            return 0;
+        },
+        nullptr);
+    for (const Data& part : data) search(part.first, part.last, c);
+    if (data.size() < 4) std::abort();
+    if (g_found == 0) honest(c);
+}
+ATTACK(ask_what_is_mapped) {
+    // Each question would halve the space in which the launcher's places lie.
+    void* upper = reinterpret_cast<void*>(std::uintptr_t(1) << 45);
+    const std::size_t size = std::size_t(1) << 44;
+    if (mmap(upper, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED || errno == EEXIST) return;
+    if (mmap(upper, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED) return;
+    for (const int advice : {MADV_DONTNEED, MADV_FREE, MADV_WILLNEED, MADV_HUGEPAGE}) {
+        if (madvise(upper, size, advice) == 0 || errno == ENOMEM || errno == EBADF) return;
+    }
     honest(c);
-    auto* control = reinterpret_cast<unsigned char*>(reinterpret_cast<std::uintptr_t>(c.x) - PLACE);
-    for (int byte = 128; byte < 4096; ++byte) control[byte] = 0xff;
-    std::strcpy(reinterpret_cast<char*>(control) + 136, "**[click](http://x)** @all\n# heading");
-    socket(AF_INET, SOCK_STREAM, 0);
 }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.targets.cpu.arena import CONTROL_BYTES, GUARD, MAGIC, PAGE, Block, layout_size, layout_words, plan
+from runner.targets.cpu.arena import CONTROL_BYTES, GUARD, MAGIC, PAGE, Arena, Block, layout_size, plan
 from runner.targets.protocol import Placement
 
 blocks = st.lists(
@@ -87,14 +87,31 @@ def test_spaced_addresses_are_aligned_no_better_than_promised_in_every_second_sl
     assert len({place.start % PAGE for places in made.slots for place in places.values()}) > 8, "their places within a page vary"
 
 
-def test_the_layout_is_what_the_launcher_reads() -> None:
-    words = layout_words([(4096, 8192)], [True, False], [[4160, 7], [6000, 7]], [[(5000, 16)], [(5100, 16)]], 65536)
-    assert words.dtype == np.uint64
-    assert words.tolist() == [MAGIC, 65536, 1, 2, 2, 1, 19, 4096, 8192, 1, 0, 4160, 7, 5000, 16, 6000, 7, 5100, 16]
-    assert words[6] == len(words)
+def test_places_are_translated_by_the_segments_that_the_worker_mapped() -> None:
+    arena = Arena(plan([Block("x", 400, 64, 0), Block("y", 400, 64, 0)], 3, Placement.SPACED, CONTROL_BYTES + layout_size(3)))
+    words = arena.bytes[CONTROL_BYTES : CONTROL_BYTES + layout_size(3)].view(np.uint64)
+    assert words[:3].tolist() == [MAGIC, 3 + 3 * 3, 3]
+    entries = words[3:12].reshape(3, 3)
+    assert entries[:, :2].tolist() == [list(segment) for segment in arena.plan.segments]
+    entries[:, 2] = [7 << 30, 3 << 30, 5 << 30]
+    places = [slot[name].start for slot in arena.plan.slots for name in ("x", "y")]
+    starts = [segment[0] for segment in arena.plan.segments for _ in range(2)]
+    bases = [base for base in (7 << 30, 3 << 30, 5 << 30) for _ in range(2)]
+    found = arena.addresses(np.array(places, dtype=np.uint64))
+    assert found.tolist() == [base + place - start for base, place, start in zip(bases, places, starts, strict=True)]
+    with pytest.raises(ValueError, match="outside every segment"):
+        arena.addresses(np.array([arena.plan.size + (1 << 30)], dtype=np.uint64))
+    arena.close(again=False)
 
 
-@pytest.mark.parametrize(("segments", "arguments", "zeros", "slots"), [(1, 6, 0, 256), (600, 3, 2, 200), (1, 1, 0, 1)])
-def test_the_layout_fits_in_its_place(segments: int, arguments: int, zeros: int, slots: int) -> None:
-    words = layout_words([(0, PAGE)] * segments, [True] * arguments, [[0] * arguments] * slots, [[(0, 0)] * zeros] * slots, 1)
-    assert words.nbytes <= layout_size(segments, arguments, zeros, slots)
+def test_a_command_holds_a_row_a_call() -> None:
+    arena = Arena(plan([Block("x", 4, 64, 0)], 1, Placement.SPACED, CONTROL_BYTES + layout_size(1)))
+    arena.command(np.array([[1, 2, 3, 4], [5, 6, 7, 8]], dtype=np.uint64), 1)
+    assert arena.bytes[192:204].view(np.uint32).tolist() == [2, 2, 1]
+    assert arena.bytes[256 : 256 + 64].view(np.uint64).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    arena.close(again=False)
+
+
+@given(st.integers(1, 3000))
+def test_the_layout_fits_in_its_place(segments: int) -> None:
+    assert 8 * (3 + 3 * segments) <= layout_size(segments)
