@@ -1,8 +1,10 @@
 """From block times to a speed-up with an honest interval: paired log-ratios, a bootstrap over processes and then blocks, an A/A bound.
 
-The unit is the quad: four neighbouring blocks in the order ABBA or BAAB, whose log-ratio is free of linear drift. Quads of one process
-share its luck (where its memory lies, which core it got), so processes are drawn first and quads within them. Calls within a block
-are never treated as samples. With few processes the bare bootstrap is too narrow; `_widen` says how that is mended, and
+The unit is the quad: four neighbouring blocks in the order ABBA or BAAB, which hold two pairs of neighbours, one in each order, so that
+a linear drift falls out. Quads of one process share its luck (where its memory lies, which core it got), so processes are drawn first and
+quads within them. Calls within a block are never treated as samples. A process's ratio is the Hodges–Lehmann estimate over its pairs
+(the median of their pairwise means): on a shared machine a block now and then waits milliseconds for a core, on either side, and a mean
+would follow it. With few processes the bare bootstrap is too narrow; `_widen` says how that is mended, and
 `tests/runner/test_statistics.py` measures the false-positive rate.
 """
 
@@ -52,7 +54,8 @@ class _Resampled:
 
 
 def quads(blocks: Blocks) -> tuple[Array, Array]:
-    """Log-ratios (processes × quads): baseline over candidate, and baseline over baseline with the sign turned every second quad."""
+    """Log-ratios of baseline over candidate (processes × quads × 2 pairs), and of baseline over baseline (processes × quads), with the
+    sign turned every second quad."""
     ratios, same = [], []
     for candidate, baseline, order in zip(blocks.candidate, blocks.baseline, blocks.order, strict=True):
         times = {"A": iter(candidate), "B": iter(baseline)}
@@ -66,7 +69,7 @@ def quads(blocks: Blocks) -> tuple[Array, Array]:
             other = [time for side, time in quad if side == "B"]
             if len(mine) != 2:
                 raise ValueError(f"the pattern {order} is not made of balanced quads")
-            row.append((sum(other) - sum(mine)) / 2)
+            row.append([other[0] - mine[0], other[1] - mine[1]])
             # Which of the two came first alternates, so that a drift falls out of the mean.
             twins.append((other[0] - other[1]) * (1 if (first // 4) % 2 == 0 else -1))
         ratios.append(row)
@@ -78,14 +81,14 @@ def estimate(blocks: Blocks, confidence: float, seed: int) -> Estimate:
     """The speed-up on one workload."""
     ratios, twins = quads(blocks)
     sample = _resample(ratios, np.random.default_rng(seed))
-    return _estimate([sample], float(twins.mean()), confidence)
+    return _estimate([sample], float(_location(twins.reshape(-1))), confidence)
 
 
 def geomean(workloads: Sequence[Blocks], confidence: float, seed: int) -> Estimate:
     """The geometric mean over workloads. Each is resampled on its own (its processes are its own) and the replicates are joined."""
     generator = np.random.default_rng(seed)
     pairs = [quads(blocks) for blocks in workloads]
-    twins = float(np.mean([twin.mean() for _, twin in pairs]))
+    twins = float(np.mean([_location(twin.reshape(-1)) for _, twin in pairs]))
     return _estimate([_resample(ratios, generator) for ratios, _ in pairs], twins, confidence)
 
 
@@ -109,25 +112,31 @@ def _estimate(samples: Sequence[_Resampled], twins: float, confidence: float) ->
     return Estimate(math.exp(center), (math.exp(min(low, center)), math.exp(max(high, center))), aa, noisy)
 
 
+def _location(values: Array) -> Array:
+    """The Hodges–Lehmann estimate along the last axis: the median of all pairwise means, a value with itself included."""
+    first, second = np.triu_indices(values.shape[-1])
+    location: Array = np.median((values[..., first] + values[..., second]) / 2, axis=-1)
+    return location
+
+
 def _resample(ratios: Array, generator: np.random.Generator) -> _Resampled:
-    """Draw processes, then quads within each. The processes' means are spread by √(P/(P−1)) about their centre, since a resample of P
-    values has only (P−1)/P of their variance."""
-    processes, count = ratios.shape
-    means = ratios.mean(axis=1)
-    center = float(means.mean())
-    inner = ratios - means[:, None]
-    chosen = generator.integers(processes, size=(REPLICATES, processes))
-    spread = math.sqrt(processes / (processes - 1)) if processes > 1 else 0.0
-    replicates = center + spread * (means[chosen] - center).mean(axis=1)
-    parts = [(float(means.var(ddof=1)) / processes, processes - 1)] if processes > 1 else []
-    if count > 1:
-        picked = generator.integers(count, size=(REPLICATES, processes, count))
-        # A single process has no spread between processes to stand for; then the quads alone must carry all of it.
-        inflate = 1.0 if processes > 1 else math.sqrt(count / (count - 1))
-        replicates = replicates + inflate * inner[chosen[:, :, None], picked].mean(axis=(1, 2))
-        within = float(inner.var(axis=1).mean()) * inflate**2 / (processes * count)
-        parts.append((within, processes * (count - 1)))
-    return _Resampled(center, replicates, tuple(parts))
+    """Draw processes, then quads within each, and locate all their pairs together. The processes' own locations are spread by √(P/(P−1))
+    about the centre, since a resample of P values has only (P−1)/P of their variance; a single process's quads likewise."""
+    processes, count, _ = ratios.shape
+    center = float(_location(ratios.reshape(-1)))
+    locations = _location(ratios.reshape(processes, -1))
+    apart = math.sqrt(processes / (processes - 1)) if processes > 1 else 0.0
+    inner = ratios - locations[:, None, None]
+    if processes == 1 and count > 1:
+        inner = inner * math.sqrt(count / (count - 1))
+    spread = center + apart * (locations - locations.mean())[:, None, None] + inner
+    chosen = generator.integers(processes, size=(REPLICATES, processes, 1))
+    picked = generator.integers(count, size=(REPLICATES, processes, count))
+    replicates = _location(spread[chosen, picked].reshape(REPLICATES, -1))
+    between = float(locations.var(ddof=1)) / processes if processes > 1 else 0.0
+    within = max(float(replicates.var()) - between, 0.0)
+    parts = [(between, processes - 1), (within, processes * (count - 1))]
+    return _Resampled(center, replicates, tuple(part for part in parts if part[1] > 0))
 
 
 def _widen(samples: Sequence[_Resampled], confidence: float) -> float:

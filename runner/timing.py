@@ -56,7 +56,7 @@ class Effort:
     whole: bool = True
 
 
-FULL = Effort(processes=3, quads=2, rotation=4, verified=2)
+FULL = Effort(processes=3, quads=4, rotation=4, verified=2)
 SCREENING = Effort(processes=1, quads=2, rotation=2, verified=1, share=0.5, whole=False)
 WARM_ROTATION = 0.5
 """Where calls may find their operands in the cache (`cold_cache: false`), a block's operands fit there together."""

@@ -112,7 +112,7 @@ def test_a_higher_confidence_is_a_wider_interval() -> None:
 
 
 @pytest.mark.parametrize("heavy", [False, True])
-@pytest.mark.parametrize(("between", "within"), [(0.0, 0.02), (0.01, 0.02), (0.02, 0.02), (0.04, 0.02)])
+@pytest.mark.parametrize(("between", "within"), [(0.0, 0.02), (0.02, 0.02)])
 def test_the_geomean_s_false_positive_rate_is_what_was_asked(
     between: float, within: float, heavy: bool, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
 ) -> None:
@@ -145,3 +145,12 @@ def test_a_real_difference_is_seen() -> None:
         several = [simulate(generator, 3, 2, ratio=1.05, between=0.01, within=0.02, drift=0, heavy=False) for _ in range(10)]
         seen += geomean(several, 0.95, run).interval[0] > 1.02
     assert seen >= 38
+
+
+def test_a_block_that_waited_for_a_core_does_not_move_the_row() -> None:
+    """One block in thirty takes several times as long, as on a shared machine: the estimate stays within 2 % of the truth."""
+    generator = np.random.default_rng(17)
+    for _ in range(20):
+        one = simulate(generator, 3, 4, ratio=1.2, between=0.0, within=0.01, drift=0, heavy=False)
+        spoilt = tuple(tuple(time * (1 + 4 * (generator.random() < 1 / 30)) for time in process) for process in one.candidate)
+        assert estimate(Blocks(spoilt, one.baseline, one.order), 0.95, 1).speedup == pytest.approx(1.2, rel=0.02)
