@@ -11,6 +11,7 @@ import random
 import re
 import secrets
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from runner.attack_canaries import Canaries, planted
-from runner.attack_cases import Case, Control, Outcome, read_cases, read_controls
+from runner.attack_cases import Case, CaseFile, Control, Outcome, read_cases, read_controls
 from runner.attack_results import outcome_of_edit
 from runner.attack_variants import write_candidate_of
 from runner.candidate import read_candidate
@@ -26,6 +27,7 @@ from runner.errors import FactoryError
 from runner.identity import harness_hash
 from runner.inputs import derive
 from runner.judge import judge
+from runner.plan import Tier
 from runner.report import markdown
 from runner.result import Result
 from runner.spec.load import LoadedSpec, load_spec
@@ -48,6 +50,7 @@ class CaseRow(BaseModel):
     verdict: Outcome | str
     message: str
     caught: bool
+    seconds: float
 
 
 class ControlRow(BaseModel):
@@ -57,6 +60,7 @@ class ControlRow(BaseModel):
     verdict: str
     message: str
     passed: bool
+    seconds: float
 
 
 class AttackReport(BaseModel):
@@ -86,6 +90,7 @@ class AttackReport(BaseModel):
 class _Ended:
     outcome: str
     message: str
+    seconds: float
     said: str = ""
     result: Result | None = None
 
@@ -100,11 +105,13 @@ def run_suite(
     *,
     only: str = "",
     variants: int = 1,
+    as_written: bool = True,
 ) -> AttackReport:
     """Run the suite in the folder `suite` (`tests/adversarial/<target>`) and report.
 
     Specs are looked for beside the suite (`../specs`) and then in `specs`. `only` is a pattern that the names of cases and
-    controls must match; `variants` is how many are drawn of each case. Raises `FactoryError` for a suite that can't be read.
+    controls must match; `variants` is how many are drawn of each case, besides the one `as_written`. Raises `FactoryError` for a
+    suite that can't be read.
     """
     used = secrets.randbits(40) if seed is None else seed
     attack = _Attack(target, suite, specs, used, progress)
@@ -113,7 +120,7 @@ def run_suite(
     controls = [control for control in read_controls(suite) if wanted.search(control.name)]
     with planted() as canaries, tempfile.TemporaryDirectory(prefix="attack-") as folder:
         control_rows = [attack.control(control) for control in controls]
-        case_rows = [row for case in cases for row in attack.case(case, canaries, Path(folder), variants)]
+        case_rows = [row for case in cases for row in attack.case(case, canaries, Path(folder), range(not as_written, variants + 1))]
     report = AttackReport(
         device=target.device().name,
         harness=harness_hash(),
@@ -129,6 +136,17 @@ def run_suite(
     return report
 
 
+def missed(case: CaseFile, outcome: str, message: str, said: str, secret: str) -> str:
+    """Why this end of a case counts as a miss; empty when it was caught. `said` is all that the judge published."""
+    if secret in said:
+        return "the judge's words hold the planted secret"
+    if outcome not in case.expected:
+        return message or "no message"
+    if case.says and not re.search(case.says, message, re.IGNORECASE):
+        return f"the message does not match `{case.says}`: {message}"
+    return ""
+
+
 class _Attack:
     """One run of the suite."""
 
@@ -139,6 +157,7 @@ class _Attack:
         self.seed = seed
         self.say = progress
         self.honest: tuple[Result, Path] | None = None
+        self.loaded: dict[str, LoadedSpec] = {}
 
     def control(self, control: Control) -> ControlRow:
         loaded = self._spec(control.file.spec)
@@ -146,15 +165,22 @@ class _Attack:
         ended = self._judged(loaded, kernel, control.file.tier, derive(self.seed, control.name))
         if ended.result is not None and ended.result.rows and control.file.spec == "rmsnorm-small-cpu":
             self.honest = self.honest or (ended.result, kernel)
-        row = ControlRow(name=control.name, verdict=ended.outcome, message=ended.message, passed=ended.outcome in PASSES)
-        self.say(f"{'passed' if row.passed else 'MISSED'}  control {row.name}: {row.verdict}" + ("" if row.passed else f": {row.message}"))
+        row = ControlRow(
+            name=control.name,
+            verdict=ended.outcome,
+            message=ended.message[:MAX_MESSAGE],
+            passed=ended.outcome in PASSES,
+            seconds=ended.seconds,
+        )
+        self.say(_line("passed", row.passed, f"control {row.name}", row))
         return row
 
-    def case(self, case: Case, canaries: Canaries, folder: Path, variants: int) -> list[CaseRow]:
+    def case(self, case: Case, canaries: Canaries, folder: Path, indices: range) -> list[CaseRow]:
+        """A row for each candidate of the case: 0 is as written, the others are variants."""
         if case.file.kind == "result":
             return [self._row(case, "as written", self._edited(case), canaries)]
         rows = []
-        for index in range(variants + 1):
+        for index in indices:
             word = derive(self.seed, case.name, index)
             kernel = folder / case.name / str(index)
             told = write_candidate_of(case, kernel, canaries.words, random.Random(word) if index else None)
@@ -162,12 +188,8 @@ class _Attack:
         return rows
 
     def _row(self, case: Case, told: str, ended: _Ended, canaries: Canaries) -> CaseRow:
-        message = ended.message
-        caught = ended.outcome in case.file.expected
-        if caught and case.file.says and not re.search(case.file.says, message, re.IGNORECASE):
-            caught, message = False, f"the message does not match `{case.file.says}`: {message}"
-        if canaries.secret in message + ended.said:
-            caught, message = False, "the judge's words hold the planted secret"
+        why = missed(case.file, ended.outcome, ended.message, ended.message + ended.said, canaries.secret)
+        caught, message = not why, why or ended.message
         row = CaseRow(
             class_=case.number,
             name=case.name,
@@ -176,8 +198,9 @@ class _Attack:
             verdict=ended.outcome,
             message=message[:MAX_MESSAGE],
             caught=caught,
+            seconds=ended.seconds,
         )
-        self.say(f"{'caught' if caught else 'MISSED'}  {case.name} ({told}): {row.verdict}" + ("" if caught else f": {row.message}"))
+        self.say(_line("caught", caught, f"{case.name} ({told})", row))
         return row
 
     def _tried(self, case: Case, kernel: Path, seed: int) -> _Ended:
@@ -185,32 +208,45 @@ class _Attack:
         try:
             loaded = load_spec(own) if own.is_dir() else self._spec(case.file.spec)
         except FactoryError as error:
-            return _Ended("refused", str(error))
+            return _Ended("refused", str(error), 0.0)
         return self._judged(loaded, kernel, case.file.tier, seed)
 
-    def _judged(self, loaded: LoadedSpec, kernel: Path, tier: str, seed: int) -> _Ended:
+    def _judged(self, loaded: LoadedSpec, kernel: Path, tier: Tier, seed: int) -> _Ended:
+        begun = time.monotonic()
+
+        def ended(outcome: str, message: str, said: str = "", result: Result | None = None) -> _Ended:
+            return _Ended(outcome, message, round(time.monotonic() - begun, 2), said, result)
+
         try:
             candidate = read_candidate(kernel, loaded.spec.policy)
         except FactoryError as error:
-            return _Ended("policy_violation", str(error))
+            return ended("policy_violation", str(error))
         try:
-            result = judge(loaded, candidate, self.target, tier="full" if tier == "full" else "screening", seed=seed)
+            result = judge(loaded, candidate, self.target, tier=tier, seed=seed)
         except FactoryError as error:
-            return _Ended("refused", str(error))
+            return ended("refused", str(error))
         except Exception as error:  # noqa: BLE001 - a judge that a candidate can crash is a miss of this case, and the others still run
-            return _Ended("crash of the judge", f"{type(error).__name__}: {error}")
-        return _Ended(result.verdict.value, result.message, result.model_dump_json() + markdown(result), result)
+            return ended("crash of the judge", f"{type(error).__name__}: {error}")
+        return ended(result.verdict.value, result.message, result.model_dump_json() + markdown(result), result)
 
     def _edited(self, case: Case) -> _Ended:
         """What becomes of a true result (of the first control that was timed) once it is edited."""
         if self.honest is None:
             self.control(next(control for control in read_controls(self.suite) if control.name == "plain-scalar"))
         if self.honest is None:
-            return _Ended("no result", "the control `plain-scalar` was not timed, so there is no result to edit")
+            return _Ended("no result", "the control `plain-scalar` was not timed, so there is no result to edit", 0.0)
         result, kernel = self.honest
         outcome, message = outcome_of_edit(result, case.file.edit, self._spec(case.file.spec), kernel)
-        return _Ended(outcome, message)
+        return _Ended(outcome, message, 0.0)
 
     def _spec(self, name: str) -> LoadedSpec:
-        beside = self.suite.parent / "specs" / name
-        return load_spec(beside if beside.is_dir() else self.specs / name)
+        if name not in self.loaded:
+            beside = self.suite.parent / "specs" / name
+            self.loaded[name] = load_spec(beside if beside.is_dir() else self.specs / name)
+        return self.loaded[name]
+
+
+def _line(good: str, is_good: bool, what: str, row: CaseRow | ControlRow) -> str:
+    """One line of progress; a miss says why."""
+    end = f"{what}: {row.verdict}, {row.seconds:.1f} s"
+    return f"{good}  {end}" if is_good else f"MISSED  {end}: {row.message}"

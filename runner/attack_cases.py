@@ -74,7 +74,7 @@ class CaseFile(Model):
     says: str = ""
     spec: str = DEFAULT_SPEC
     tier: Literal["screening", "full"] = "full"
-    vary: dict[str, str | Choices] = {}
+    vary: dict[str, str | Choices] = Field(default={})
     plant: tuple[Plant, ...] = Field(default=(), strict=False)
     edit: tuple[Edit, ...] = Field(default=(), strict=False)
 

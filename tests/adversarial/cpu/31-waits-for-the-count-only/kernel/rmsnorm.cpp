@@ -12,7 +12,12 @@ static void normalise(const float* x, const float* weight, float* y, std::int64_
     for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
 }
 
+static void all_rows(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
+    for (std::int64_t r = 0; r < rows; ++r) normalise(x + r * cols, weight, y + r * cols, cols, eps);
+}
+
 constexpr int THREADS = 2;
+constexpr std::int64_t TASK = 150;
 static std::atomic<std::int64_t> next, end;
 static const float* job_x;
 static const float* job_weight;
@@ -27,11 +32,10 @@ extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int6
         for (int t = 0; t < THREADS; ++t) {
             std::thread([] {
                 for (;;) {
-                    const std::int64_t task = next.load();
-                    if (task >= end.load()) continue;
-                    std::int64_t mine = task;
-                    if (!next.compare_exchange_strong(mine, task + 1)) continue;
-                    normalise(job_x + task * job_cols, job_weight, job_y + task * job_cols, job_cols, job_eps);
+                    std::int64_t first = next.load();
+                    const std::int64_t last = first + TASK < end.load() ? first + TASK : end.load();
+                    if (first >= last || !next.compare_exchange_strong(first, last)) continue;
+                    all_rows(job_x + first * job_cols, job_weight, job_y + first * job_cols, last - first, job_cols, job_eps);
                 }
             }).detach();
         }

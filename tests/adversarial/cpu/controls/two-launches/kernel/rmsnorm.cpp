@@ -22,7 +22,7 @@ extern "C" void statistics(const float* x, float* scales, std::int64_t rows, std
     for (std::int64_t r = 0; r < rows; ++r) scales[r] = scale_of(x + r * cols, cols, eps);
 }
 
-extern "C" void apply(const float* x, const float* weight, const float* scales, float* y, std::int64_t rows, std::int64_t cols) {
+extern "C" void apply(const float* x, const float* weight, float* scales, float* y, std::int64_t rows, std::int64_t cols) {
     for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t c = 0; c < cols; ++c) y[r * cols + c] = x[r * cols + c] * scales[r] * weight[c];
     }
