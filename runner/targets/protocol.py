@@ -88,7 +88,8 @@ class Worker(Protocol):
     def run(self, order: Sequence[int], deadline_s: float) -> float:
         """Call once on each slot of `order`, and return the seconds from before the worker could run to after it was stopped.
 
-        Who says too early that it is done is stopped with unfinished outputs: only what is inspected after a run counts as measured."""
+        A run may be cut into parts, with the worker standing still between them; the seconds are those of the parts. Who says too
+        early that it is done is stopped with unfinished outputs: only what is inspected after a run counts as measured."""
 
     def inspect(self, slot: int) -> Inspection:
         """Look at what the last call on the slot left."""

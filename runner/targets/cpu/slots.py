@@ -23,6 +23,7 @@ Words = np.ndarray[Any, np.dtype[np.uint16]]
 # 16 bits that, repeated, make a NaN of every floating type. 0x7FC0 is left out: arithmetic makes it, as bfloat16's usual NaN.
 _POISONS = tuple(0x7F80 | payload | sign << 15 for payload in range(1, 128) for sign in (0, 1) if payload != 0x40)
 LOOKS = 32
+_DRAW = np.random.default_rng()
 _KINDS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 _memcmp = ctypes.CDLL(None).memcmp
@@ -73,7 +74,7 @@ class Slot:
     def touched(self) -> str | None:
         """The name of a poisoned tensor of which some element, of a few drawn at random, was written since; None where there is none."""
         for name, words in self._poisoned.items():
-            if words.size and (words[np.random.randint(0, words.size, LOOKS)] != self._word).any():
+            if words.size and (words[_DRAW.integers(words.size, size=LOOKS)] != self._word).any():
                 return name
         return None
 

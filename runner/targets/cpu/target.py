@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from runner import sandbox
 from runner.candidate import Candidate
-from runner.lock import device_lock
+from runner.lock import device_lock, precedence
 from runner.manifest import KnobValue
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Baseline
@@ -28,9 +28,11 @@ class CpuTarget:
         """See the Protocol."""
         return device.this_device()
 
-    def lock(self) -> AbstractContextManager[None]:
-        """See the Protocol."""
-        return device_lock(self.device().id)
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """See the Protocol. Both sides and the judge take precedence over other programs meanwhile, where the system lets them."""
+        with device_lock(self.device().id), precedence():
+            yield
 
     def check(self, spec: LoadedSpec, candidate: Candidate) -> tuple[str, ...]:
         """See the Protocol."""

@@ -29,6 +29,7 @@ SIGNALS = {
     11: "SIGSEGV (reads or writes outside its buffers?)",
 }
 LOOKS = 64
+_DRAW = random.SystemRandom()
 Rows = np.ndarray[Any, np.dtype[np.uint64]]
 FORBIDDEN, ABORTED, CANNOT_LOAD = 1, 2, 3
 
@@ -131,7 +132,7 @@ class NativeWorker:
     def _look(self, called: set[int]) -> None:
         """Look at some of the sets that no call has had since they were filled."""
         others = [number for number, one in enumerate(self._sets) if one.filled and number not in called]
-        for number in random.sample(others, min(LOOKS, len(others))):
+        for number in _DRAW.sample(others, min(LOOKS, len(others))):
             name = self._sets[number].touched()
             if name is not None:
                 self._ahead = f"wrote to {name} of another call than the one that was made"
