@@ -86,3 +86,12 @@ def test_a_lock_file_of_another_user_can_be_held(device: str) -> None:
     path.chmod(0o666)
     with lock.device_lock(device):
         pass
+
+
+def test_precedence_is_asked_for_and_given_back() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with lock.precedence():
+        inside = os.getpriority(os.PRIO_PROCESS, 0)
+        child = subprocess.run([sys.executable, "-c", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"], capture_output=True, check=True)
+    assert inside == int(child.stdout) == (min(before, lock.PRECEDENCE) if os.geteuid() == 0 else before)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
