@@ -294,7 +294,7 @@ static void search(std::uintptr_t first, std::uintptr_t last, const Call& c) {
 ATTACK(search_all_memory_it_knows) {
     // The first stack, from the environment down; its own thread's block; the heap; every library's data.
     const auto stack = reinterpret_cast<std::uintptr_t>(environ);
-    search(stack - 100'000, stack + 2000, c);
+    search(stack - 60'000, stack + 64, c);
     const auto thread = reinterpret_cast<std::uintptr_t>(pthread_self());
     search(thread - 1000, thread + 2000, c);
     const auto heap = reinterpret_cast<std::uintptr_t>(sbrk(0));
