@@ -78,6 +78,16 @@ class Slot:
                 return name
         return None
 
+    def skipped(self) -> str | None:
+        """The name of an output of which some element, of a few drawn at random, is as it was poisoned; None where there is none."""
+        for name in self._outputs:
+            output = self.tensors[name]
+            if output.is_floating_point() and output.numel():
+                elements = self._poisoned[name].reshape(output.numel(), -1)
+                if (elements[_DRAW.integers(output.numel(), size=LOOKS)] == self._word).all(axis=1).any():
+                    return name
+        return None
+
     def inspect(self) -> Inspection:
         """See the Protocol's `Worker.inspect`."""
         found = [f"input {name} was modified" for name, given in self._given.items() if not _same(self._inputs[name], _raw(given))]

@@ -51,7 +51,7 @@ class NativeWorker:
 
     Behind each slot stand one or more sets of buffers ("twins"); `load` draws one. A run happens in two parts, cut at a secret place:
     between them, when the worker stands still, and afterwards, the judge looks whether anything was written that no call had reason to
-    write.
+    write, and whether every call that was made wrote: a call that does nothing is seen though no sample of outputs meets it.
 
     `rows` gives the words of each set's call once the worker is ready, `zeros` the number of areas that a call clears. `lost` names the
     worker where its code is trusted (a baseline, a copy): its failures are then the machine's, `FactoryError`, and never a verdict on
@@ -77,7 +77,7 @@ class NativeWorker:
         self._lost = lost
         self._number = 0
         self._zeros = zeros
-        self._ahead = ""
+        self._seen = ""
         try:
             self._sets = [Slot(arena, places, inputs, outputs) for places in arena.plan.slots]
             self._current = list(range(slots))
@@ -130,19 +130,22 @@ class NativeWorker:
         return seconds
 
     def _look(self, called: set[int]) -> None:
-        """Look at some of the sets that no call has had since they were filled."""
+        """Look at some of the sets that no call has had since they were filled, and at all that were called."""
         others = [number for number, one in enumerate(self._sets) if one.filled and number not in called]
         for number in _DRAW.sample(others, min(LOOKS, len(others))):
             name = self._sets[number].touched()
             if name is not None:
-                self._ahead = f"wrote to {name} of another call than the one that was made"
+                self._seen = f"wrote to {name} of another call than the one that was made"
         for number in called:
             self._sets[number].filled = False
+            name = self._sets[number].skipped()
+            if name is not None:
+                self._seen = f"a call of the same run left part of {name} unwritten"
 
     def inspect(self, slot: int) -> Inspection:
         """See the Protocol."""
         found = self._sets[self._current[slot]].inspect()
-        return Inspection(found.outputs, (*found.trespasses, self._ahead)) if self._ahead else found
+        return Inspection(found.outputs, (self._seen,)) if self._seen and not found.trespasses else found
 
     def __enter__(self) -> Self:
         return self
