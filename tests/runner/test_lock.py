@@ -92,6 +92,8 @@ def test_precedence_is_asked_for_and_given_back() -> None:
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with lock.precedence():
         inside = os.getpriority(os.PRIO_PROCESS, 0)
-        child = subprocess.run([sys.executable, "-c", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"], capture_output=True, check=True)
+        child = subprocess.run(
+            [sys.executable, "-c", "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"], capture_output=True, check=True
+        )
     assert inside == int(child.stdout) == (min(before, lock.PRECEDENCE) if os.geteuid() == 0 else before)
     assert os.getpriority(os.PRIO_PROCESS, 0) == before

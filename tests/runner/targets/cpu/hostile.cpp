@@ -234,7 +234,7 @@ ATTACK(count_on_zeroed_heap) {
 // Around the clock.
 ATTACK(finish_later) {
     std::thread([=] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
         honest(c);
     }).detach();
 }
@@ -252,7 +252,7 @@ ATTACK(watch_between_calls) {
     }).detach();
 }
 ATTACK(take_its_time) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::this_thread::sleep_for(std::chrono::seconds(3));
     honest(c);
 }
 ATTACK(work_ahead) {
