@@ -47,7 +47,7 @@ def test_both_sides_are_timed_in_balanced_order_in_fresh_processes(tmp_path: Pat
     found = timer(loaded).measure(workloads.public(loaded.spec)[0], candidate, other, {"y": 0.2}, EFFORT, ratios.append)
     assert [len(process) for process in (*found.blocks.candidate, *found.blocks.baseline)] == [4] * 4
     assert all(order in ("ABBABAAB", "BAABABBA") for order in found.blocks.order)
-    assert quads(found.blocks)[0].shape == (2, 2)
+    assert quads(found.blocks)[1].shape == (2, 2)
     assert len(ratios) == 4
     assert all(time > 0 for process in found.blocks.candidate for time in process)
     assert found.norm is not None
