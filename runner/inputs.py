@@ -19,6 +19,8 @@ from runner.spec.workload import TensorLayout, Workload
 POOL_ELEMENTS = (1 << 22) + 4099
 """Elements in a pool: it fits in a last-level cache, so that refilling a slot costs little more than writing it."""
 
+EXCHANGED = 1024
+
 DTYPES: Mapping[str, torch.dtype] = {
     "float32": torch.float32,
     "float64": torch.float64,
@@ -81,7 +83,8 @@ def change_part(inputs: Mapping[str, torch.Tensor], seed: int) -> dict[str, torc
 class Pool:
     """Private random numbers from which fresh inputs are made by a secret unaligned offset, a sign and a small factor.
 
-    Tensors longer than a part of the pool are made of several pieces. Values follow the init: its kind, mean, deviation
+    Tensors longer than a part of the pool are made of several pieces, and some elements of every row are exchanged: who learns the pool
+    and tells a piece from its first elements still has to read the tensor. Values follow the init: its kind, mean, deviation
     (within 3 %), range and row scales. The same seed gives the same values again, so nothing need be kept for verification.
     """
 
@@ -121,6 +124,7 @@ class Pool:
                 self._fill(flat[first : first + longest], init, wide, chooser)
             if init.row_scale is not None and values.ndim:
                 values.mul_(_row_factors(layout, init.row_scale, torch.Generator().manual_seed(seed), wide))
+        _exchange(values, torch.Generator().manual_seed(derive(seed, "exchange")))
         if init.special:
             _plant(values, init, dtype, torch.Generator().manual_seed(derive(seed, "special")))
         return values if dtype is wide else values.to(dtype)
@@ -148,6 +152,22 @@ class Pool:
             self._numbers[init.kind, wide] = numbers
         first = chooser.randrange(self._elements - count + 1)
         return numbers[first : first + count]
+
+
+def _exchange(values: torch.Tensor, generator: torch.Generator) -> None:
+    """Give one random element of each `EXCHANGED` of a row the value of another of the same row, in place."""
+    width = values.shape[-1] if values.ndim else 0
+    if values.numel() < 2 or width < 2:
+        return
+    starts = torch.arange(0, values.numel(), width).view(-1, 1)
+    parts = torch.arange(0, width, EXCHANGED).view(1, -1)
+    lengths = (width - parts).clamp(max=EXCHANGED)
+    size = (starts.numel(), parts.numel())
+    to = starts + parts + (torch.rand(size, generator=generator) * lengths).long()
+    source = starts + (torch.rand(size, generator=generator) * width).long()
+    flat = values.view(-1)
+    # A product of two single-precision numbers may round up to the length itself.
+    flat[to.view(-1).clamp(max=flat.numel() - 1)] = flat[source.view(-1).clamp(max=flat.numel() - 1)]
 
 
 def _row_factors(layout: TensorLayout, scale: tuple[float, float], generator: torch.Generator, wide: torch.dtype) -> torch.Tensor:

@@ -96,3 +96,18 @@ def test_derived_seeds_depend_on_every_word() -> None:
     seeds = {derive(1), derive(1, "a"), derive(1, "a", "b"), derive(1, "ab"), derive(2, "a"), derive(1, "a", 0), derive(1, "a", 1)}
     assert len(seeds) == 7
     assert all(0 <= seed < 2**63 for seed in seeds)
+
+
+def test_no_row_of_a_fresh_input_is_a_scaled_piece_of_the_pool() -> None:
+    """A kernel that has learned the pool could answer a row from a few of its elements, without reading the others."""
+    pool = Pool(3, elements=1 << 14)
+    rows = pool.fresh(workload((8, 2000), Init(row_scale=(0.5, 2))), 7)["x"].double()
+    numbers = pool._numbers["normal", torch.float32].double()
+    windows = numbers.unfold(0, 2000, 1)
+    for row in rows:
+        # The piece of the pool that is most like the row, up to a factor: nearly all of it, but never all.
+        likeness = (windows @ row).abs() / windows.norm(dim=1) / row.norm()
+        best = windows[int(likeness.argmax())]
+        ratio = row / best
+        same = (ratio / ratio.median() - 1).abs() < 1e-4
+        assert 1990 <= int(same.sum()) < 2000
