@@ -236,7 +236,11 @@ class _Attack:
         if self.honest is None:
             return _Ended("no result", "the control `plain-scalar` was not timed, so there is no result to edit", 0.0)
         result, kernel = self.honest
-        outcome, message = outcome_of_edit(result, case.file.edit, self._spec(case.file.spec), kernel)
+        loaded = self._spec(case.file.spec)
+        outcome, message = outcome_of_edit(result, case.file.model_copy(update={"edit": (), "recompute": False}), loaded, kernel)
+        if outcome == "refused":
+            return _Ended("no result", f"the true result is refused already: {message}", 0.0)
+        outcome, message = outcome_of_edit(result, case.file, loaded, kernel)
         return _Ended(outcome, message, 0.0)
 
     def _spec(self, name: str) -> LoadedSpec:

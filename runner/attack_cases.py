@@ -53,10 +53,11 @@ class Plant(Model):
 
 
 class Edit(Model):
-    """A change to a true result: the place `at` gets a `value`, or is dropped."""
+    """A change to a true result: the place `at` gets a `value`, or a copy of what is at the place `copy`, or is dropped."""
 
     at: tuple[str | int, ...] = Field(min_length=1, strict=False)
     value: Any = None
+    copy_: tuple[str | int, ...] = Field(default=(), alias="copy", strict=False)
     drop: bool = False
 
 
@@ -64,7 +65,7 @@ class CaseFile(Model):
     """`case.yaml`. `expected` are the outcomes that count as caught; `says` is a pattern that the message must then match.
 
     `vary` maps a text with `{}`, which stands for what is written there now, to a range of integers (`"2..9"`) or a list of
-    replacements; a variant draws one for each.
+    replacements; a variant draws one for each. `recompute` makes geomean and verdict of an edited result follow from its rows again.
     """
 
     class_: Annotated[int, Field(ge=1, le=42)] = Field(alias="class")
@@ -77,6 +78,7 @@ class CaseFile(Model):
     vary: dict[str, str | Choices] = Field(default={})
     plant: tuple[Plant, ...] = Field(default=(), strict=False)
     edit: tuple[Edit, ...] = Field(default=(), strict=False)
+    recompute: bool = False
 
 
 class ControlFile(Model):

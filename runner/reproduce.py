@@ -12,14 +12,17 @@ from runner.contestant import Subject, tree_of
 from runner.decision import decide, interval_text
 from runner.errors import FactoryError
 from runner.identity import harness_hash
+from runner.inputs import derive
 from runner.judge import judge
-from runner.plan import Tier
+from runner.measure import geomean_of
+from runner.plan import Tier, make_plan
 from runner.progress import Progress
 from runner.result import Geomean, Interval, Result, TimingRow
 from runner.spec.load import LoadedSpec, load_spec
 from runner.spec.models import Accept
 from runner.statistics import Blocks, estimate, median_seconds
 from runner.targets.protocol import Target
+from runner.verdict import Verdict
 
 SLACK = 0.03
 ROW_SLACK = 0.15
@@ -62,12 +65,14 @@ def find_subject(result: Result, loaded: LoadedSpec, given: Path | None) -> Subj
 
 def reproduce(result: Result, loaded: LoadedSpec, subject: Subject, target: Target, progress: Progress | None = None) -> Reproduced:
     """Judge again with another seed, when the identity is the same and the result agrees with its own samples, and compare."""
-    wrong = identity_differences(result, loaded, subject) or own_differences(result, loaded.spec.accept)
+    wrong = (
+        identity_differences(result, loaded, subject)
+        or own_differences(result, loaded.spec.accept)
+        or spec_differences(result, loaded, subject)
+    )
     if wrong:
         return Reproduced(None, wrong, ())
-    only = tuple(word for word in result.selection if "=" not in word)
-    axes = {name: int(length) for name, _, length in (word.partition("=") for word in result.selection if "=" in word)}
-    tier: Tier = "screening" if result.tier == "screening" and not result.selection else "full"
+    tier, only, axes = _asked(result)
     against = result.against
     if against not in ("baseline", "champion"):
         raise FactoryError(f"the result compares with the folder {against}, which cannot be found again; evaluate it yourself")
@@ -105,6 +110,44 @@ def own_differences(result: Result, accept: Accept) -> tuple[str, ...]:
         if decide(accept, result.rows, result.geomean)[0] is not result.verdict:
             found.append(f"the verdict {result.verdict} does not follow from the rows and the geomean")
     return tuple(found)
+
+
+def spec_differences(result: Result, loaded: LoadedSpec, subject: Subject) -> tuple[str, ...]:
+    """How a result that was timed is not what its spec, its seed and its tier ask for: rows and checks left out, or intervals that do
+    not follow from the samples."""
+    if not result.rows:
+        return ()
+    tier, only, axes = _asked(result)
+    plan = make_plan(loaded, subject, tier, result.seed, only, axes)
+    found = []
+    if [(row.workload, row.axes) for row in result.rows] != [(one.name, dict(one.axes)) for one in plan.timed]:
+        found.append(f"the rows are not those of the workloads that are timed: {', '.join(one.name for one in plan.timed)}")
+    if [(row.workload, row.axes) for row in result.checks] != [(one.name, dict(one.axes)) for one in plan.checked]:
+        found.append("the checks are not those of the workloads that are checked")
+    if any(row.verdict is not Verdict.ACCEPTED for row in result.checks):
+        found.append("a workload is timed though a check failed")
+    confidence = loaded.spec.accept.confidence
+    for row in result.rows:
+        blocks = Blocks(row.samples.candidate, row.samples.baseline, row.samples.order)
+        told = estimate(blocks, confidence, derive(derive(result.seed, "timing"), "bootstrap", row.workload))
+        if not _alike(told.interval, row.interval):
+            found.append(f"{row.workload}: the interval does not follow from the row's own samples")
+    again = geomean_of(result.rows, confidence, derive(result.seed, "bootstrap"))
+    if result.geomean is not None and not _alike(again.interval, result.geomean.interval):
+        found.append("the interval of the geomean does not follow from the rows' samples")
+    return tuple(found)
+
+
+def _asked(result: Result) -> tuple[Tier, tuple[str, ...], dict[str, int]]:
+    """With which tier, workloads and axis lengths the evaluation was asked for."""
+    only = tuple(word for word in result.selection if "=" not in word)
+    axes = {name: int(length) for name, _, length in (word.partition("=") for word in result.selection if "=" in word)}
+    return "screening" if result.tier == "screening" and not result.selection else "full", only, axes
+
+
+def _alike(first: Interval, second: Interval) -> bool:
+    """Whether two intervals are one and the same, but for what another version of NumPy draws."""
+    return all(math.isclose(one, other, rel_tol=0.03) for one, other in zip(first, second, strict=True))
 
 
 def measured_differences(result: Result, again: Result) -> tuple[str, ...]:
