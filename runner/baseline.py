@@ -1,13 +1,15 @@
 """Chooses what a candidate is compared with on each workload: the fastest of the spec's baselines that is installed and right.
 
-A baseline that cannot be had, fails or is wrong is left out and named, so that it is never a win. The choice is kept in the state folder
-for a device, spec, PyTorch and workload; `fresh` makes it anew.
+A baseline that cannot be had, fails or is wrong is left out and named, so that it is never a win. The best times are kept in the state
+folder for a device, spec, harness, PyTorch and workload: screening uses the choice that follows from them, a full evaluation measures
+again and keeps the better of old and new (what disturbs a block only ever makes it longer), and `fresh` forgets the old ones.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,11 +41,11 @@ class Choice:
 class Chooser:
     """Chooses baselines for one spec on one device. `folder` is where choices are kept."""
 
-    def __init__(self, target: Target, loaded: LoadedSpec, device: Device, timer: Timer, folder: Path, *, fresh: bool) -> None:
+    def __init__(self, target: Target, loaded: LoadedSpec, device: Device, timer: Timer, folder: Path, *, renew: bool, fresh: bool) -> None:
         self._target = target
         self._loaded = loaded
         self._timer = timer
-        self._fresh = fresh
+        self._renew = renew
         key = "\0".join((device.id, loaded.spec_hash, torch.__version__, harness_hash()))
         self._path = folder / "baselines" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
         self._known = {} if fresh else _read(self._path)
@@ -51,14 +53,15 @@ class Chooser:
     def choose(self, workload: Workload, scales: Mapping[str, float]) -> Choice:
         """The baseline for a workload. Raises `FactoryError` when none of them can be used."""
         known = self._known.get(workload.name)
-        if known is not None:
+        if known is not None and not self._renew:
             return known
+        before = known.seconds if known is not None else {}
         seconds: dict[str, float] = {}
         left_out: dict[str, str] = {}
         for baseline in self._loaded.spec.baselines:
             try:
-                # The best block: what disturbs a block on a shared machine only ever makes it longer, and the choice is kept.
-                seconds[baseline.name] = min(self._timer.alone(workload, self.side(baseline), BLOCKS, ROTATION, scales))
+                blocks = self._timer.alone(workload, self.side(baseline), BLOCKS, ROTATION, scales)
+                seconds[baseline.name] = min(*blocks, before.get(baseline.name, math.inf))
             except FactoryError as error:
                 left_out[baseline.name] = str(error)
             except Rejected as error:

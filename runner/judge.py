@@ -146,7 +146,7 @@ class _Evaluation:
             target=self.target,
             loaded=self.loaded,
             timer=self.timer,
-            chooser=Chooser(self.target, self.loaded, self.device, self.timer, state_folder(), fresh=fresh),
+            chooser=Chooser(self.target, self.loaded, self.device, self.timer, state_folder(), renew=self.tier == "full", fresh=fresh),
             rival=self._rival(),
             effort=timing.FULL if self.tier == "full" else timing.SCREENING,
             copies=self.tier == "full",
