@@ -46,6 +46,7 @@ class Effort:
     """How much is measured: fresh processes a side, quads of blocks in each, and over how many times the cache's size a block rotates.
 
     Of the candidate's blocks a `share` is verified, drawn at random, in `verified` slots each; with `whole` one block in all its slots.
+    With `probed` one more block of the candidate a process, which is not timed, is looked at while it runs.
     """
 
     processes: int
@@ -54,10 +55,11 @@ class Effort:
     verified: int
     share: float = 1.0
     whole: bool = True
+    probed: bool = True
 
 
 FULL = Effort(processes=3, quads=4, rotation=4, verified=2)
-SCREENING = Effort(processes=1, quads=2, rotation=2, verified=1, share=0.5, whole=False)
+SCREENING = Effort(processes=1, quads=2, rotation=2, verified=1, share=0.5, whole=False, probed=False)
 WARM_ROTATION = 0.5
 """Where calls may find their operands in the cache (`cold_cache: false`), a block's operands fit there together."""
 
@@ -143,6 +145,7 @@ class Timer:
             }
             order, mine = "", {"A": list[float](), "B": list[float]()}
             patterns = chooser.sample(["ABBA", "BAAB"], 2)
+            probed = chooser.randrange(effort.quads) if effort.probed else None
             try:
                 for side in chooser.sample("AB", 2):
                     with _blame(side):
@@ -156,6 +159,9 @@ class Timer:
                             if side == "A":
                                 verified = effort.verified if chooser.random() < effort.share else 0
                             mine[side].append(runs[side].block(verified, whole=side == "A" and index == whole))
+                    if quad == probed:
+                        with _blame("A"):
+                            runs["A"].probe()
                     order += patterns[quad % 2]
                     on_quad(sum(mine["B"]) / sum(mine["A"]))
             finally:
@@ -205,28 +211,41 @@ class Run:
 
     def block(self, verified: int, *, whole: bool = False) -> float:
         """Seconds a call of one block. Afterwards `verified` random slots are sampled; `whole`: all slots, up to a bound."""
+        worker, seed, chooser, order = self._prepared()
+        meter = self._timer.meter
+        with meter.on("run"):
+            seconds = worker.run(order, self._timer.loaded.spec.policy.run_seconds)
+        with meter.on("verify"):
+            if whole:
+                self._verify(worker, seed, order, FULL_ELEMENTS)
+            else:
+                # Where a slot is a large part of a block, one is as good as several of many.
+                count = min(verified, max(1, self._slots // 4))
+                self._verify(worker, seed, chooser.sample(range(self._slots), count), None)
+        return seconds / self._slots
+
+    def probe(self) -> None:
+        """A block that is not timed, looked at on its way: whoever answers several calls at once is seen."""
+        worker, seed, _, order = self._prepared()
+        with self._timer.meter.on("run"):
+            worker.probe(order, self._timer.loaded.spec.policy.run_seconds)
+        with self._timer.meter.on("verify"):
+            self._verify(worker, seed, order[:1], None)
+
+    def _prepared(self) -> tuple[Worker, int, random.Random, list[int]]:
+        """The worker with fresh values in every slot and nothing in a cache; the block's seed, its dice and the order of its calls."""
         assert self._worker is not None
         seed = derive(self._seed, self._blocks)
         self._blocks += 1
         chooser = random.Random(derive(seed, "order"))
         order = chooser.sample(range(self._slots), self._slots)
-        meter = self._timer.meter
-        with meter.on("load"):
+        with self._timer.meter.on("load"):
             for slot in range(self._slots):
                 self._worker.load(slot, self._fresh(seed, slot))
         if self._timer.cold:
-            with meter.on("flush"):
+            with self._timer.meter.on("flush"):
                 self._worker.flush()
-        with meter.on("run"):
-            seconds = self._worker.run(order, self._timer.loaded.spec.policy.run_seconds)
-        with meter.on("verify"):
-            if whole:
-                self._verify(self._worker, seed, order, FULL_ELEMENTS)
-            else:
-                # Where a slot is a large part of a block, one is as good as several of many.
-                count = min(verified, max(1, self._slots // 4))
-                self._verify(self._worker, seed, chooser.sample(range(self._slots), count), None)
-        return seconds / self._slots
+        return self._worker, seed, chooser, order
 
     def close(self) -> None:
         if self._worker is not None:

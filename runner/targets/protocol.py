@@ -91,6 +91,10 @@ class Worker(Protocol):
         A run may be cut into parts, with the worker standing still between them; the seconds are those of the parts. Who says too
         early that it is done is stopped with unfinished outputs: only what is inspected after a run counts as measured."""
 
+    def probe(self, order: Sequence[int], deadline_s: float) -> None:
+        """Like `run`, but not for its time: the worker is stopped once on the way, to see from outside that calls are answered one after
+        another. What was seen is among the trespasses that `inspect` tells."""
+
     def inspect(self, slot: int) -> Inspection:
         """Look at what the last call on the slot left."""
 

@@ -80,13 +80,22 @@ class Slot:
 
     def skipped(self) -> str | None:
         """The name of an output of which some element, of a few drawn at random, is as it was poisoned; None where there is none."""
+        return next((name for name, left in self._left().items() if left.any()), None)
+
+    def half_written(self) -> bool:
+        """Whether some elements of the outputs, of a few drawn at random, are as they were poisoned, and others are not."""
+        left = self._left().values()
+        return any(some.any() for some in left) and not all(some.all() for some in left)
+
+    def _left(self) -> dict[str, np.ndarray[Any, np.dtype[np.bool_]]]:
+        """By output, for a few elements drawn at random, whether each is as it was poisoned."""
+        found = {}
         for name in self._outputs:
             output = self.tensors[name]
             if output.is_floating_point() and output.numel():
                 elements = self._poisoned[name].reshape(output.numel(), -1)
-                if (elements[_DRAW.integers(output.numel(), size=LOOKS)] == self._word).all(axis=1).any():
-                    return name
-        return None
+                found[name] = (elements[_DRAW.integers(output.numel(), size=LOOKS)] == self._word).all(axis=1)
+        return found
 
     def inspect(self) -> Inspection:
         """See the Protocol's `Worker.inspect`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ SIGNALS = {
     11: "SIGSEGV (reads or writes outside its buffers?)",
 }
 LOOKS = 64
+STOPS = 16  # of a probe
 _DRAW = random.SystemRandom()
 Rows = np.ndarray[Any, np.dtype[np.uint64]]
 FORBIDDEN, ABORTED, CANNOT_LOAD = 1, 2, 3
@@ -78,6 +80,7 @@ class NativeWorker:
         self._number = 0
         self._zeros = zeros
         self._seen = ""
+        self._call_seconds = math.inf
         try:
             self._sets = [Slot(arena, places, inputs, outputs) for places in arena.plan.slots]
             self._current = list(range(slots))
@@ -110,7 +113,28 @@ class NativeWorker:
         for first, last in self._parts(len(sets)):
             seconds += self._command(sets[first:last], deadline_s, deadline_s - seconds)
             self._look(set(sets[:last]))
+        self._call_seconds = min(self._call_seconds, seconds / max(1, len(sets)))
         return seconds
+
+    def probe(self, order: Sequence[int], deadline_s: float) -> None:
+        """See the Protocol. The moments are drawn from the time that runs take; a command holds so many calls and no more."""
+        sets = [self._current[slot] for slot in order][: MAX_WORDS // max(1, self._rows.shape[1])]
+        self._arena.command(self._rows[sets], self._zeros)
+        self._number += 1
+        for _ in range(STOPS):
+            after = min(self._call_seconds * len(sets) * 0.4 / 100 ** _DRAW.random(), deadline_s)
+            outcome, _ = clock.run(self._arena.address, self._process.pidfd, self._number, after)
+            if outcome is not Outcome.TIMEOUT:
+                break
+            self._process.stand_still()
+            if sum(self._sets[number].half_written() for number in set(sets)) > 1:
+                self._seen = "answered several calls of a run at the same time"
+        else:
+            outcome, _ = clock.run(self._arena.address, self._process.pidfd, self._number, deadline_s)
+        if outcome is not Outcome.DONE:
+            self._failed(outcome, deadline_s, "in a call")
+        self._process.stand_still()
+        self._look(set(sets))
 
     def _parts(self, calls: int) -> list[tuple[int, int]]:
         """A run's calls in two parts, cut at random (and in more where a command can't hold so many)."""
