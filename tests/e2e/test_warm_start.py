@@ -34,10 +34,6 @@ def test_the_kept_measurements_show_it(path):
     assert second < first < math.inf
 
 
-def test_data_were_kept():
-    assert DATA
-
-
 class FormulaTarget:
     """A device on which nothing runs: the judge below knows the answers."""
 
