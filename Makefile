@@ -5,7 +5,7 @@ TORCH ?= torch==2.13.0
 SPEC ?= kernel-specs/rmsnorm-cpu
 ARGS ?=
 
-.PHONY: setup campaign test lint clean
+.PHONY: setup campaign test attack lint clean
 
 setup: $(VENV)/.campaign
 
@@ -25,8 +25,12 @@ campaign: $(VENV)/.campaign
 	$(VENV)/bin/kernel-factory campaign $(SPEC) $(ARGS)
 
 test: $(VENV)/.dev
-	$(PY) -m pytest -n 2 -m "not measures" $(ARGS)
+	$(PY) -m pytest -n 2 -m "not measures and not suite" $(ARGS)
 	$(PY) -m pytest -m measures $(ARGS)
+
+# Every case and control of the adversarial suite, as this user and (from root) as an ordinary one: about a quarter of an hour.
+attack: $(VENV)/.dev
+	$(PY) -m pytest -m suite $(ARGS)
 
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff check .

@@ -1,12 +1,16 @@
 """The whole adversarial suite against the judge: as this user, as an ordinary one, and with the policy taken away.
 
-The seed is drawn anew for each run and printed, so variants that nobody has seen are tried every time.
+The seed is drawn anew for each run and printed, so variants that nobody has seen are tried every time. What takes long is marked
+`suite` and run by `make attack`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
+import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -60,6 +64,23 @@ def misses(report: AttackReport) -> list[str]:
 
 
 @pytest.mark.measures
+def test_a_variant_of_every_class_is_caught_and_every_control_passes() -> None:
+    """One case a class, drawn anew for each run; `make attack` runs them all."""
+    seed = secrets.randbits(32)
+    chooser = random.Random(seed)
+    by_class: dict[str, list[str]] = {}
+    for folder in sorted(SUITE.iterdir()):
+        if (folder / "case.yaml").is_file():
+            by_class.setdefault(folder.name[:2], []).append(folder.name)
+    names = [chooser.choice(of_class) for of_class in by_class.values()] + [folder.name for folder in (SUITE / "controls").iterdir()]
+    pattern = "|".join(f"^{re.escape(name)}$" for name in names)
+    report = run_suite(target_named("cpu"), SUITE, ROOT / "kernel-specs", only=pattern, as_written=False)
+    assert misses(report) == [], f"cases drawn with {seed}"
+    assert {row.class_ for row in report.cases} == set(range(1, 43))
+    assert len(report.controls) >= 10
+
+
+@pytest.mark.suite
 def test_every_variant_is_caught_and_every_control_passes() -> None:
     report = run_suite(target_named("cpu"), SUITE, ROOT / "kernel-specs", as_written=False)
     assert misses(report) == []
@@ -67,7 +88,7 @@ def test_every_variant_is_caught_and_every_control_passes() -> None:
     assert len(report.controls) >= 10
 
 
-@pytest.mark.measures
+@pytest.mark.suite
 def test_what_the_policy_refuses_is_stopped_without_it_too() -> None:
     report = run_suite(cast(Target, Unpoliced(target_named("cpu"))), SUITE, ROOT / "kernel-specs", only=BEHIND_POLICY)
     assert misses(report) == []
@@ -75,7 +96,7 @@ def test_what_the_policy_refuses_is_stopped_without_it_too() -> None:
 
 @pytest.mark.parametrize(
     "tried",
-    [pytest.param(lambda target: target, id="with the policy"), pytest.param(Unpoliced, id="without it", marks=pytest.mark.measures)],
+    [pytest.param(lambda target: target, id="with the policy"), pytest.param(Unpoliced, id="without it", marks=pytest.mark.suite)],
 )
 def test_no_compile_reveals_a_file_outside_its_folder(tried: Callable[[Target], Any]) -> None:
     """The suite itself looks for the planted secret in all that the judge says."""
@@ -90,7 +111,7 @@ def test_no_compile_reveals_a_file_outside_its_folder(tried: Callable[[Target], 
     assert not [row.name for row in report.cases if row.verdict == "accepted"]
 
 
-@pytest.mark.measures
+@pytest.mark.suite
 @pytest.mark.skipif(os.getuid() != 0, reason="the suite has run as an ordinary user already")
 def test_as_an_ordinary_user(tmp_path: Path) -> None:
     python = ordinary_python()
