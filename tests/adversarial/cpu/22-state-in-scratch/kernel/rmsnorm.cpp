@@ -13,8 +13,8 @@ extern "C" void rmsnorm(const float* x, const float* weight, float* y, double* s
         return;
     }
     for (std::int64_t r = 0; r < rows; ++r) {
-        double sum = 0;
-        for (std::int64_t c = 0; c < cols; ++c) sum += double(x[r * cols + c]) * double(x[r * cols + c]);
+        volatile double sum = 0;
+        for (std::int64_t c = 0; c < cols; ++c) sum = sum + double(x[r * cols + c]) * double(x[r * cols + c]);
         sums[r] = 1.0 / std::sqrt(sum / double(cols) + double(eps));
         for (std::int64_t c = 0; c < cols; ++c) y[r * cols + c] = x[r * cols + c] * float(sums[r]) * weight[c];
     }

@@ -3,9 +3,10 @@
 #include <cmath>
 #include <cstdint>
 
+// Slow on purpose (the sum goes through memory): only an attack that works could be accepted.
 static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
-    double sum = 0;
-    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
+    volatile double sum = 0;
+    for (std::int64_t c = 0; c < cols; ++c) sum = sum + double(x[c]) * double(x[c]);
     const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
     for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
 }

@@ -3,17 +3,11 @@
 #include <cmath>
 #include <cstdint>
 
-static void normalise(const float* x, const float* weight, float* y, std::int64_t cols, float eps) {
-    double sum = 0;
-    for (std::int64_t c = 0; c < cols; ++c) sum += double(x[c]) * double(x[c]);
-    const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
-    for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * scale * weight[c];
-}
-
-static void all_rows(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
-    for (std::int64_t r = 0; r < rows; ++r) normalise(x + r * cols, weight, y + r * cols, cols, eps);
-}
-
 extern "C" void rmsnorm(const float* x, const float* weight, float* y, std::int64_t rows, std::int64_t cols, float eps) {
-    all_rows(x, weight, y, rows, cols, eps);
+    for (std::int64_t r = 0; r < rows; ++r) {
+        double sum = 0;
+        for (std::int64_t c = 0; c < cols; ++c) sum += double(x[r * cols + c]) * double(x[r * cols + c]);
+        const float scale = float(1.0 / std::sqrt(sum / double(cols) + double(eps)));
+        for (std::int64_t c = 0; c < cols; ++c) y[r * cols + c] = x[r * cols + c] * scale * weight[c];
+    }
 }
