@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal
@@ -67,17 +68,20 @@ class SearchAgent:
 def _to_measure_again(brief: Brief, known: Sequence[Experiment]) -> space.Point | None:
     """The best point of earlier campaigns that this one has not measured, if it promises more than what this one has.
 
+    Best by the mean of what was measured, as the tuner counts: the few samples of a screening give intervals too wide to rank by.
     Lineages that search the same kernel take different points, the first one the best, so that none is measured twice in a round.
     """
-    earlier: dict[space.Point, list[float]] = {}
-    mine = {space.point(experiment.knobs): space.lower_end(experiment) for experiment in known if experiment.campaign == brief.campaign}
-    for experiment in known:
-        if experiment.speedup is not None and space.point(experiment.knobs) not in mine:
-            earlier.setdefault(space.point(experiment.knobs), []).append(space.lower_end(experiment))
+    measured: dict[space.Point, list[float]] = {}
+    for experiment in sorted(known, key=lambda experiment: experiment.id):
+        if experiment.speedup is not None:
+            measured.setdefault(space.point(experiment.knobs), []).append(math.log(experiment.speedup))
+    worths = {point: fmean(logs) for point, logs in measured.items()}
+    mine = {space.point(experiment.knobs) for experiment in known if experiment.campaign == brief.campaign}
     # Equals are ordered by their knobs, so that the same notebook always gives the same point.
-    ranked = sorted(earlier, key=lambda point: (-fmean(earlier[point]), str(point)))
+    ranked = sorted(worths.keys() - mine, key=lambda point: (-worths[point], str(point)))
     rank = _rank(brief)
-    if len(ranked) <= rank or fmean(earlier[ranked[rank]]) <= max(mine.values(), default=0.0):
+    aim = max((worths[point] for point in mine if point in worths), default=-math.inf)
+    if len(ranked) <= rank or worths[ranked[rank]] <= aim:
         return None
     return ranked[rank]
 
