@@ -22,7 +22,7 @@ class Outcome(IntEnum):
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(clock_library()))
     library.kf_wait_ready.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_double]
-    library.kf_run.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_double, ctypes.POINTER(ctypes.c_double)]
+    library.kf_run.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint32, ctypes.c_double, ctypes.POINTER(ctypes.c_double)]
     library.kf_stop.argtypes = [ctypes.c_int]
     library.kf_stand_still.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_double]
     library.kf_flush.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int), ctypes.c_int]
@@ -35,10 +35,10 @@ def wait_ready(control: int, pidfd: int, seconds: float) -> Outcome:
     return Outcome(_library().kf_wait_ready(control, pidfd, seconds))
 
 
-def run(control: int, pidfd: int, number: int, seconds: float) -> tuple[Outcome, float]:
+def run(control: int, pid: int, pidfd: int, number: int, seconds: float) -> tuple[Outcome, float]:
     """Let a stopped worker carry out command `number`; stop it. Returns the seconds from before it could run to after it was stopped."""
     taken = ctypes.c_double()
-    outcome = Outcome(_library().kf_run(control, pidfd, number, seconds, ctypes.byref(taken)))
+    outcome = Outcome(_library().kf_run(control, pid, pidfd, number, seconds, ctypes.byref(taken)))
     return outcome, taken.value
 
 

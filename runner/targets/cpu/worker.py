@@ -123,14 +123,14 @@ class NativeWorker:
         self._number += 1
         for _ in range(STOPS):
             after = min(self._call_seconds * len(sets) * 0.4 / 100 ** _DRAW.random(), deadline_s)
-            outcome, _ = clock.run(self._arena.address, self._process.pidfd, self._number, after)
+            outcome, _ = clock.run(self._arena.address, self._process.pid, self._process.pidfd, self._number, after)
             if outcome is not Outcome.TIMEOUT:
                 break
             self._process.stand_still()
             if sum(self._sets[number].half_written() for number in set(sets)) > 1:
                 self._seen = "answered several calls of a run at the same time"
         else:
-            outcome, _ = clock.run(self._arena.address, self._process.pidfd, self._number, deadline_s)
+            outcome, _ = clock.run(self._arena.address, self._process.pid, self._process.pidfd, self._number, deadline_s)
         if outcome is not Outcome.DONE:
             self._failed(outcome, deadline_s, "in a call")
         self._process.stand_still()
@@ -147,7 +147,7 @@ class NativeWorker:
     def _command(self, sets: Sequence[int], deadline_s: float, left: float) -> float:
         self._arena.command(self._rows[list(sets)], self._zeros)
         self._number += 1
-        outcome, seconds = clock.run(self._arena.address, self._process.pidfd, self._number, left)
+        outcome, seconds = clock.run(self._arena.address, self._process.pid, self._process.pidfd, self._number, left)
         if outcome is not Outcome.DONE:
             self._failed(outcome, deadline_s, "in a call")
         self._process.stand_still()

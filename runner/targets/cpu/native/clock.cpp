@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "scheduling.hpp"
 #include "serve.hpp"
 
 namespace {
@@ -84,10 +85,13 @@ extern "C" {
 int kf_wait_ready(const kf::Control* control, int pidfd, double timeout) { return wait_for(&control->ready, 1, pidfd, now() + timeout); }
 
 // Lets the worker carry out command `number`, and stores the seconds from before it could run to after it was told to stop.
-int kf_run(kf::Control* control, int pidfd, std::uint32_t number, double timeout, double* seconds) {
+int kf_run(kf::Control* control, int pid, int pidfd, std::uint32_t number, double timeout, double* seconds) {
+    const kf::Urgent urgent;
+    kf::Spread threads(pid);
     const double start = now();
     kf::release(&control->command, number);
     if (signal_process(pidfd, SIGCONT) != 0) return kDied;
+    threads.release();
     // The worker left its wait when it was stopped, or leaves it now: the wait restarts, and finds the new number.
     const Outcome outcome = wait_for(&control->done, number, pidfd, start + timeout);
     signal_process(pidfd, SIGSTOP);
