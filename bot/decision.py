@@ -7,12 +7,15 @@ from enum import StrEnum
 
 from bot.campaign.budget import Reserve, Share, affordable, reserve, share
 from bot.campaign.state import Count, Course, Order, Outcome, Plan, StopReason, Winner
+from runner.spec.models import Budget
 from runner.verdict import Verdict
 
 # An improvement smaller than this is taken for noise.
 MIN_GAIN = 1.005
 # So many rounds in a row that timed candidates without improvement end the search.
 PATIENCE = 2
+# A person who asks for changes grants one more round of the spec's own size; so many times in a campaign.
+MAX_GRANTS = 3
 # So many rounds in a row without a proposal end a lineage: a search that has nothing new never will, a model may.
 IDLE_ROUNDS = {"search": 1, "author": 2}
 
@@ -44,20 +47,35 @@ def decide(order: Order, plan: Plan, course: Course, spent: Count) -> Decision:
     """
     if winner(course) is not None:
         return Decision(Move.STOP, stop=StopReason.CONFIRMED, reason="the winner was confirmed in fresh processes")
+    budget = granted(order, course)
     stop, why = StopReason.NOT_CONFIRMED, ""
-    if not course.confirmations:
+    if len(course.confirmations) == (course.objections[-1].confirmations if course.objections else 0):
         kept = confirmation_reserve(course)
-        part = share(order.budget, spent, kept, course.champion.seconds, len(course.turns), active(plan, course))
-        halted = _halted(order, plan, course, spent, part)
+        part = share(budget, spent, kept, course.champion.seconds, len(course.turns), active(plan, course))
+        halted = _halted(budget, plan, course, spent, part)
         if halted is None:
             return Decision(Move.PLAY, share=part)
         stop, why = halted
     contender = _contender(course)
     if contender is not None:
-        if affordable(order.budget, spent, confirmation_reserve(course).candidates):
+        if affordable(budget, spent, confirmation_reserve(course).candidates):
             return Decision(Move.CONFIRM, candidate=contender)
         why = "the budget has no room for another confirmation"
+    if course.objections:
+        return Decision(Move.STOP, stop=StopReason.REFUSED, reason=_refused(course, why))
     return Decision(Move.STOP, stop=stop, reason=_told(order, course, stop, why))
+
+
+def granted(order: Order, course: Course) -> Budget:
+    """The budget with what objections added to it: a round each, of the size that the spec's own rounds have, for a few of them."""
+    own, grants = order.budget, min(len(course.objections), MAX_GRANTS)
+    return own.model_copy(
+        update={
+            "rounds": len(course.turns) + 1 if grants and grants == len(course.objections) else own.rounds,
+            "candidates": own.candidates + grants * max(own.candidates // own.rounds, 2 + confirmation_reserve(course).candidates),
+            "device_minutes": own.device_minutes * (1 + grants / own.rounds),
+        }
+    )
 
 
 def active(plan: Plan, course: Course) -> tuple[str, ...]:
@@ -107,6 +125,8 @@ def winner(course: Course) -> Winner | None:
             continue
         if outcome.speedup is None or outcome.interval is None or outcome.result is None:
             continue
+        if outcome.tree in _objected(course):
+            continue
         over = _over_champion(course, outcome.tree)
         if over is None and must_beat_champion(course):
             continue
@@ -132,29 +152,36 @@ def _over_champion(course: Course, tree: str) -> tuple[float, tuple[float, float
 
 def _contender(course: Course) -> Outcome | None:
     """The best accepted candidate that no confirmation has refused."""
-    refused = {outcome.tree for outcome in course.confirmations}
-    judged = [turn.judged for turn in course.turns if turn.judged is not None]
+    refused = {outcome.tree for outcome in course.confirmations} | _objected(course)
+    judged = [*(turn.judged for turn in course.turns if turn.judged is not None), *course.entered]
     good = [outcome for outcome in judged if outcome.verdict is Verdict.ACCEPTED and outcome.tree not in refused]
     if must_beat_champion(course):
         good = [outcome for outcome in good if (outcome.speedup or 0.0) > (course.champion.speedup or 0.0)]
     return max(good, key=lambda outcome: outcome.strength or 0.0, default=None)
 
 
-def _halted(order: Order, plan: Plan, course: Course, spent: Count, part: Share | None) -> tuple[StopReason, str] | None:
+def _objected(course: Course) -> set[str]:
+    """The kernels that a person asked to change."""
+    return {objection.tree for objection in course.objections}
+
+
+def _halted(budget: Budget, plan: Plan, course: Course, spent: Count, part: Share | None) -> tuple[StopReason, str] | None:
     """Why no further round is played, or None."""
     played = len(course.turns)
     if not active(plan, course):
         notes = "; ".join(f"{one.agent}: {one.why}" for one in course.turns[-1].idle) if course.turns else "there is none"
         return StopReason.EXHAUSTED, f"no lineage has anything new to try ({notes})"
-    if played >= order.budget.rounds:
+    if course.objections and played > course.objections[-1].turns:
+        return StopReason.ROUNDS, "another round was played for the changes that were requested"
+    if played >= budget.rounds:
         return StopReason.ROUNDS, f"all {played} rounds were played"
     if _stale(course) >= PATIENCE:
         return StopReason.NO_IMPROVEMENT, f"{PATIENCE} rounds in a row brought no improvement"
     if part is None:
         kept = "the rest is kept for the confirmation"
-        if order.budget.candidates - spent.candidates - confirmation_reserve(course).candidates < 2:
-            return StopReason.CANDIDATES, f"{spent.candidates} of {order.budget.candidates} candidates are spent, {kept}"
-        spent_minutes = f"{spent.device_seconds / 60:.1f} of {order.budget.device_minutes:g} device minutes"
+        if budget.candidates - spent.candidates - confirmation_reserve(course).candidates < 2:
+            return StopReason.CANDIDATES, f"{spent.candidates} of {budget.candidates} candidates are spent, {kept}"
+        spent_minutes = f"{spent.device_seconds / 60:.1f} of {budget.device_minutes:g} device minutes"
         return StopReason.DEVICE_TIME, f"{spent_minutes} are spent, {kept}"
     return None
 
@@ -163,7 +190,9 @@ def _stale(course: Course) -> int:
     """How many of the last rounds in a row timed candidates and brought nothing better."""
     best = course.champion.speedup or 0.0
     stale = 0
-    for turn in course.turns:
+    # A request for changes begins the count again.
+    since = course.objections[-1].turns if course.objections else 0
+    for turn in course.turns[since:]:
         speedup = turn.judged.speedup if turn.judged is not None and turn.judged.strength is not None else None
         if speedup is not None and speedup > best * MIN_GAIN:
             best, stale = speedup, 0
@@ -188,6 +217,13 @@ def _told(order: Order, course: Course, stop: StopReason, why: str) -> str:
             f"the champion already meets the acceptance with {champion}, and nothing faster was accepted: the best reached {where}; {why}"
         )
     return f"no candidate was accepted: the best reached {where} where the interval must lie above {order.accept.min_speedup:g}; {why}"
+
+
+def _refused(course: Course, why: str) -> str:
+    """The reason when a person asked for changes and nothing else was accepted since."""
+    last = course.objections[-1]
+    said = f": {' '.join(last.text.split())[:200]}" if last.text.strip() else ""
+    return f"{last.by} asked for changes{said}; nothing else was accepted" + (f"; {why}" if why else "")
 
 
 def _confirmation(outcome: Outcome) -> str:

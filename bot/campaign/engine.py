@@ -80,7 +80,7 @@ class Engine:
         """Wait for the campaign's thread to suspend itself; False when it hasn't by then."""
         return self._suspended.wait(seconds)
 
-    def _suspend(self, cause: Suspended) -> None:
+    def _suspend(self, campaign: str, cause: Suspended) -> None:
         self._cause = cause
         self._suspended.set()
 

@@ -1,6 +1,7 @@
 """The campaign's two ports, and who watches it: where candidates are evaluated, where they are published, and what a person sees.
 
-The workflow knows these protocols only. On one machine they are `bot.campaign.local` and `bot.campaign.worktree`.
+The workflow knows these protocols only. On one machine they are `bot.campaign.local` and `bot.campaign.worktree`; on a forge
+`bot.campaign.actions` and `bot.campaign.pulls`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from bot.campaign.state import Course, Ending, Entry, Order, Outcome, Plan, Publication, Winner
+from bot.campaign.state import (
+    Course,
+    Ending,
+    Entry,
+    Merged,
+    Order,
+    Outcome,
+    Plan,
+    Publication,
+    Pull,
+    Review,
+    StopReason,
+    Winner,
+)
 from bot.evidence.experiment import Experiment
 from runner.candidate import Candidate
 from runner.result import Result
@@ -19,6 +33,14 @@ from runner.verdict import Verdict
 
 if TYPE_CHECKING:
     from bot.evidence.lessons import Lesson
+
+
+class Changed(Exception):
+    """What the campaign began with is no longer there, so its evidence no longer counts: an expected end, with its reason."""
+
+    def __init__(self, stop: StopReason, message: str) -> None:
+        self.stop = stop
+        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -92,6 +114,32 @@ class PublishPort(Protocol):
 
     def ended(self, closing: Closing) -> tuple[str, ...]:
         """The campaign ended. Returns the files written."""
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A person's pull request that asks to be judged: its head, and the kernel that lies there."""
+
+    number: int
+    head: str
+    author: str
+    candidate: Candidate
+
+
+class ReviewPort(PublishPort, Protocol):
+    """A place where people take part: they enter kernels, review the winner, and it is merged. `Changed` where the ground moved."""
+
+    def arrivals(self, order: Order) -> Sequence[Arrival]:
+        """The people's pull requests that are open now and belong to this campaign."""
+
+    def answered(self, order: Order, outcomes: Sequence[Outcome]) -> None:
+        """Tell people what came of the kernels that they entered."""
+
+    def reviewed(self, order: Order, pull: Pull) -> Review:
+        """What people say of the winner's pull request now: only what was said of exactly its head counts."""
+
+    def merged(self, order: Order, pull: Pull, approved_by: str) -> Merged:
+        """Merge exactly that head, or nothing."""
 
 
 class Watch(Protocol):

@@ -75,17 +75,16 @@ class Session:
         self.store = Store(asked.state)
         self.notebook = Notebook(asked.state / "notebook.sqlite")
         evaluation = LocalEvaluation(bench, Journal(self.notebook, self.store, watch), self.store)
-        self.workflow = CampaignWorkflow(
-            Steps(
-                asked.folder,
-                self.store,
-                self.notebook,
-                evaluation,
-                WorkingTree(),
-                watch,
-                lambda agent, gate: make_agent(agent, settings, gate),
-            )
+        steps = Steps(
+            asked.folder,
+            self.store,
+            self.notebook,
+            evaluation,
+            WorkingTree(),
+            watch,
+            lambda agent, gate: make_agent(agent, settings, gate),
         )
+        self.workflow = CampaignWorkflow(lambda _: steps)
         self.engine = Engine(asked.state / "campaigns" / self.spec.spec.id, self.workflow)
         self.resumed = False
 
@@ -117,7 +116,7 @@ class Session:
         """Run a campaign to its end."""
         self.engine.start(order)
         ending = self.engine.wait(order)
-        plan = self.workflow.plan
+        plan = self.workflow.plans.get(order.campaign)
         return Report(
             order=order,
             ending=ending,

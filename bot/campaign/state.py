@@ -36,10 +36,16 @@ class StopReason(StrEnum):
     SPEC_CHANGED = "spec_changed"
     JUDGE_CHANGED = "judge_changed"
     KERNEL_CHANGED = "kernel_changed"
+    CLOSED = "pull_request_closed"
+    REFUSED = "changes_requested"
 
 
 class Order(State):
-    """What was asked for when the campaign began. It never changes afterwards, whatever a later command says."""
+    """What was asked for when the campaign began. It never changes afterwards, whatever a later command says.
+
+    `commit` is the commit of the default branch that the campaign began from, empty where it is published in a working tree.
+    `submission` is the person's pull request that a campaign without agents of its own is about.
+    """
 
     campaign: str
     number: int
@@ -52,6 +58,13 @@ class Order(State):
     agents: tuple[AgentSpec, ...]
     publish: bool
     started: str
+    commit: str = ""
+    submission: int | None = None
+
+    @property
+    def hosted(self) -> bool:
+        """Whether the campaign is published as pull requests."""
+        return bool(self.commit)
 
 
 class Lineage(State):
@@ -177,12 +190,28 @@ class Turn(State):
     judged: Outcome | None
 
 
+class Objection(State):
+    """A person asked for changes to a winner: no longer a candidate, and the reason for another round.
+
+    `turns` and `confirmations` are how many there were by then.
+    """
+
+    review: int
+    by: str
+    text: str
+    tree: str
+    turns: int
+    confirmations: int
+
+
 class Course(State):
-    """All that was decided on so far: the champion's own judgement, the rounds, and the confirmations."""
+    """All that was decided on so far: the champion's own judgement, the rounds, what people entered, and the confirmations."""
 
     champion: Outcome
     turns: tuple[Turn, ...] = ()
     confirmations: tuple[Outcome, ...] = ()
+    entered: tuple[Outcome, ...] = ()
+    objections: tuple[Objection, ...] = ()
 
 
 class Winner(State):
@@ -197,12 +226,41 @@ class Winner(State):
     over_champion: tuple[float, tuple[float, float]] | None = None
 
 
+class Pull(State):
+    """A pull request that waits for its merge: exactly this head, and the kernel tree that was judged there."""
+
+    number: int
+    head: str
+    kernel_tree: str
+
+
 class Publication(State):
-    """What publishing did: the files written, or why nothing was."""
+    """What publishing did: the files written, or why nothing was. With `pull` it is complete only when that is merged."""
 
     published: bool
     message: str
     files: tuple[str, ...] = ()
+    pull: Pull | None = None
+
+
+class Review(State):
+    """What people say of a winner's pull request. `review` and `text` are those of the request for changes."""
+
+    status: Literal["waiting", "approved", "changes", "closed"]
+    by: str = ""
+    text: str = ""
+    review: int = 0
+
+
+class Merged(State):
+    """How an attempt to merge went; `sha` is the merge commit. Where it isn't merged, `message` says why."""
+
+    merged: bool
+    message: str = ""
+    sha: str = ""
+    number: int = 0
+    approved_by: str = ""
+    kernel_tree: str = ""
 
 
 class Ending(State):
@@ -215,3 +273,4 @@ class Ending(State):
     winner: Winner | None
     files: tuple[str, ...]
     seconds: float
+    merged: Merged | None = None

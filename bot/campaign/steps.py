@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from bot.agents.protocol import Agent, Brief, Proposal
 from bot.campaign import budget
 from bot.campaign.journal import Journal, over_baseline
-from bot.campaign.ports import Closing, EvaluatePort, Place, PublishPort, Release, Watch
+from bot.campaign.ports import Changed, Closing, EvaluatePort, Place, PublishPort, Release, Watch
 from bot.campaign.state import (
     CHAMPION,
     Count,
@@ -26,6 +26,7 @@ from bot.campaign.state import (
     Gated,
     LeftOut,
     Lineage,
+    Merged,
     Order,
     Outcome,
     Outcomes,
@@ -58,14 +59,6 @@ def lessons_of(experiments: Sequence[Experiment]) -> list[Lesson]:
     from bot.evidence.lessons import learn
 
     return learn(over_baseline(experiments))
-
-
-class Changed(Exception):
-    """What the campaign began with is no longer there, so its evidence no longer counts: an expected end, with its reason."""
-
-    def __init__(self, stop: StopReason, message: str) -> None:
-        self.stop = stop
-        super().__init__(message)
 
 
 class Steps:
@@ -107,7 +100,7 @@ class Steps:
             else:
                 start = self.store.put_candidate(read_candidate(spec.folder / agent.start, spec.spec.policy))
             lineages.append(Lineage(agent=agent, start=start))
-        if not lineages:
+        if order.agents and not lineages:
             raise FactoryError("no lineage can take part:\n" + "\n".join(f"  {one.agent}: {one.why}" for one in left_out))
         return Plan(lineages=tuple(lineages), left_out=tuple(left_out), device=place.device, harness=place.harness)
 
@@ -351,6 +344,7 @@ def ending(
     reason: str,
     winner: Winner | None = None,
     publication: Publication | None = None,
+    merged: Merged | None = None,
 ) -> Ending:
     """How the campaign ended, before its time is taken."""
     status: Literal["accepted", "no_winner", "not_published"] = "no_winner"
@@ -364,4 +358,5 @@ def ending(
         winner=winner,
         files=publication.files if publication is not None else (),
         seconds=0.0,
+        merged=merged,
     )

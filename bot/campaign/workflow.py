@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from dbos import DBOS, DBOSConfiguredInstance
 
-from bot.campaign.ports import Suspended
+from bot.campaign.hosted import HostedSteps
+from bot.campaign.ports import Changed, Suspended
 from bot.campaign.state import (
     Count,
     Course,
@@ -21,22 +22,32 @@ from bot.campaign.state import (
     Gated,
     LeftOut,
     Lineage,
+    Merged,
+    Objection,
     Order,
     Outcome,
     Outcomes,
     Plan,
     Publication,
+    Pull,
+    Review,
     State,
     StopReason,
     Turn,
+    Winner,
 )
-from bot.campaign.steps import Changed, Steps, confirmation_entries, ending, full_entry
+from bot.campaign.steps import Steps, confirmation_entries, ending, full_entry
 from bot.decision import Decision, Move, active, confirmation_reserve, decide, must_beat_champion, to_judge, winner
 
 StateT = TypeVar("StateT", bound=State)
+GuardedT = TypeVar("GuardedT")
 # A campaign may be killed and continued as often as it takes.
 RECOVERY_ATTEMPTS = 1_000_000
 INSTANCE = "campaigns"
+# What a waiting campaign is woken by: a message says that something happened, never what. Without one it looks by itself, ever
+# more seldom.
+MAILBOX = "mailbox"
+LOOK_SECONDS, LOOK_SECONDS_MAX = 20.0, 600.0
 
 
 class Stopped(Exception):
@@ -49,40 +60,85 @@ class Stopped(Exception):
 
 @DBOS.dbos_class()
 class CampaignWorkflow(DBOSConfiguredInstance):
-    """The workflow over one process's steps. The one instance must exist before DBOS is launched, since recovery looks for it."""
+    """The workflow over the steps of each campaign. The one instance must exist before DBOS is launched, since recovery looks for it."""
 
-    def __init__(self, steps: Steps) -> None:
-        self.steps = steps
-        self.plan: Plan | None = None
-        self.suspended: Callable[[Suspended], None] = lambda _: None
+    def __init__(self, steps_of: Callable[[Order], Steps]) -> None:
+        self.steps_of = steps_of
+        self.plans: dict[str, Plan] = {}
+        self.suspended: Callable[[str, Suspended], None] = lambda *_: None
         super().__init__(INSTANCE)
 
     @DBOS.workflow(name="campaign", max_recovery_attempts=RECOVERY_ATTEMPTS)
     def run(self, order_json: dict[str, Any]) -> dict[str, Any]:
         """Run a campaign to its end; returns the `Ending`. `order_json` is an `Order`."""
         order = Order.model_validate(order_json)
+        steps = self._guard(order, lambda: self.steps_of(order))
+        return _Run(self, order, steps).run().model_dump(mode="json")
+
+    def _guarded(self, order: Order, steps: Steps, function: Callable[[], State]) -> dict[str, Any]:
+        """A step's body: what went wrong is not its outcome, so that the campaign goes on where it was once that is mended."""
+
+        def body() -> dict[str, Any]:
+            steps.watch.interrupted()
+            try:
+                return function().model_dump(mode="json")
+            except Changed as changed:
+                return {"stopped": str(changed), "stop": str(changed.stop)}
+
+        return self._guard(order, body)
+
+    def _guard(self, order: Order, function: Callable[[], GuardedT]) -> GuardedT:
+        try:
+            return function()
+        except Suspended as asked:
+            self.suspended(order.campaign, asked)
+            raise
+        except Exception as error:
+            # An expected failure or a defect: told at the top, and never kept as the step's outcome.
+            failed = Suspended(error)
+            self.suspended(order.campaign, failed)
+            raise failed from error
+
+
+class _Run:
+    """One campaign on its way through the workflow."""
+
+    def __init__(self, workflow: CampaignWorkflow, order: Order, steps: Steps) -> None:
+        self.workflow = workflow
+        self.order = order
+        self.steps = steps
+
+    def run(self) -> Ending:
+        """From the plan to the end."""
+        order, steps = self.order, self.steps
         course: Course | None = None
         try:
-            plan = self._step("plan", Plan, lambda: self.steps.plan(order))
-            self.plan = plan
-            self.steps.watch.opened(order, plan, self.steps.notebook.experiments(order.spec, campaign=order.campaign))
-            self._step("start", Count, lambda: self.steps.start(order, plan))
-            course = Course(champion=self._step("champion", Outcome, lambda: self.steps.champion(order, plan)))
-            spent = self._step("count", Count, lambda: self.steps.count(order, 0))
-            decision = decide(order, plan, course, spent)
-            while decision.move is not Move.STOP:
-                if decision.move is Move.PLAY:
-                    course = self._round(order, plan, course, decision)
-                else:
-                    course = self._confirmation(order, plan, course, decision)
-                spent = self._report(order, course)
+            plan = self._step("plan", Plan, lambda: steps.plan(order))
+            self.workflow.plans[order.campaign] = plan
+            steps.watch.opened(order, plan, steps.notebook.experiments(order.spec, campaign=order.campaign))
+            self._step("start", Count, lambda: steps.start(order, plan))
+            course = Course(champion=self._step("champion", Outcome, lambda: steps.champion(order, plan)))
+            spent = self._step("count", Count, lambda: steps.count(order, 0))
+            end: Ending | None = None
+            while end is None:
+                course, spent = self._entered(plan, course, spent)
                 decision = decide(order, plan, course, spent)
-            end = self._publication(order, course, decision)
+                if decision.move is Move.PLAY:
+                    course = self._round(plan, course, decision)
+                elif decision.move is Move.CONFIRM:
+                    course = self._confirmation(plan, course, decision)
+                else:
+                    came = self._publication(plan, course, decision)
+                    if isinstance(came, Ending):
+                        end = came
+                        break
+                    course = came
+                spent = self._report(course)
         except Stopped as stopped:
             end = ending(order, course, stopped.stop, str(stopped))
-        return self._step("end", Ending, lambda: self.steps.end(order, end)).model_dump(mode="json")
+        return self._step("end", Ending, lambda: steps.end(order, end))
 
-    def _round(self, order: Order, plan: Plan, course: Course, decision: Decision) -> Course:
+    def _round(self, plan: Plan, course: Course, decision: Decision) -> Course:
         share = decision.share
         assert share is not None
         entries: list[Entry] = []
@@ -92,76 +148,127 @@ class CampaignWorkflow(DBOSConfiguredInstance):
             if name not in active(plan, course):
                 continue
             trials = share.trials.get(name, 0)
-            proposed, gated = self._proposals(order, plan, course, lineage, trials)
+            proposed, gated = self._proposals(plan, course, lineage, trials)
             entries += gated.passed
             if trials > 0 and not proposed.entries:
                 idle.append(LeftOut(agent=name, why=proposed.note))
-        screened = self._evaluated("screen", order, plan, tuple(entries), share.device_seconds)
+        screened = self._evaluated("screen", plan, tuple(entries), share.device_seconds)
         best = to_judge(course, screened)
         judged = None
         if best is not None:
             first = share.trials[best.entry.agent]
             kept = confirmation_reserve(course)
-            judged = self._evaluated("judge", order, plan, (full_entry(order, best, first),), share.device_seconds + kept.device_seconds)[0]
+            entry = full_entry(self.order, best, first)
+            judged = self._evaluated("judge", plan, (entry,), share.device_seconds + kept.device_seconds)[0]
         return course.model_copy(
             update={"turns": (*course.turns, Turn(round=len(course.turns) + 1, screened=screened, idle=tuple(idle), judged=judged))}
         )
 
-    def _proposals(self, order: Order, plan: Plan, course: Course, lineage: Lineage, trials: int) -> tuple[Entries, Gated]:
+    def _proposals(self, plan: Plan, course: Course, lineage: Lineage, trials: int) -> tuple[Entries, Gated]:
         if trials < 1:
             return Entries(), Gated()
-        agent = lineage.agent.name
-        proposed = self._step(f"propose {agent}", Entries, lambda: self.steps.propose(order, plan, course, lineage, trials))
+        order, steps, agent = self.order, self.steps, lineage.agent.name
+        proposed = self._step(f"propose {agent}", Entries, lambda: steps.propose(order, plan, course, lineage, trials))
         if not proposed.entries:
             return proposed, Gated()
-        return proposed, self._step(f"gate {agent}", Gated, lambda: self.steps.gate(order, plan, proposed.entries))
+        return proposed, self._step(f"gate {agent}", Gated, lambda: steps.gate(order, plan, proposed.entries))
 
-    def _evaluated(self, name: str, order: Order, plan: Plan, entries: tuple[Entry, ...], seconds: float) -> tuple[Outcome, ...]:
+    def _evaluated(self, name: str, plan: Plan, entries: tuple[Entry, ...], seconds: float) -> tuple[Outcome, ...]:
         if not entries:
             return ()
-        return self._step(name, Outcomes, lambda: self.steps.evaluate(order, plan, entries, seconds)).outcomes
+        return self._step(name, Outcomes, lambda: self.steps.evaluate(self.order, plan, entries, seconds)).outcomes
 
-    def _confirmation(self, order: Order, plan: Plan, course: Course, decision: Decision) -> Course:
+    def _confirmation(self, plan: Plan, course: Course, decision: Decision) -> Course:
         assert decision.candidate is not None
         outcomes: tuple[Outcome, ...] = ()
         for entry in confirmation_entries(decision.candidate, must_beat_champion(course)):
             # The comparison with the champion is spared where the baseline was not beaten again.
             if outcomes and outcomes[-1].verdict != "accepted":
                 break
-            outcomes += self._evaluated("confirm", order, plan, (entry,), order.budget.device_minutes * 60)
+            outcomes += self._evaluated("confirm", plan, (entry,), self.order.budget.device_minutes * 60)
         return course.model_copy(update={"confirmations": (*course.confirmations, *outcomes)})
 
-    def _report(self, order: Order, course: Course) -> Count:
-        return self._step("report", Count, lambda: self.steps.report(order, course))
+    def _report(self, course: Course) -> Count:
+        return self._step("report", Count, lambda: self.steps.report(self.order, course))
 
-    def _publication(self, order: Order, course: Course, decision: Decision) -> Ending:
+    def _entered(self, plan: Plan, course: Course, spent: Count) -> tuple[Course, Count]:
+        """Judge what people entered since it was last looked. A working tree has no such place."""
+        order = self.order
+        if not order.hosted:
+            return course, spent
+        steps = self._hosted()
+        arrived = self._step("arrivals", Entries, lambda: steps.arrivals(order, course, spent))
+        if not arrived.entries:
+            return course, spent
+        outcomes = self._step("enter", Outcomes, lambda: steps.enter(order, plan, arrived.entries)).outcomes
+        entered = course.model_copy(update={"entered": (*course.entered, *outcomes)})
+        return entered, self._step("count", Count, lambda: steps.count(order, len(course.turns)))
+
+    def _publication(self, plan: Plan, course: Course, decision: Decision) -> Ending | Course:
+        """The end; or the course with an objection, which goes on."""
         assert decision.stop is not None
-        best = winner(course)
+        best, order = winner(course), self.order
         if best is None:
             return ending(order, course, decision.stop, decision.reason)
-        publication = self._step("publish", Publication, lambda: self.steps.publish(order, best))
+        publication = self._publish(best)
+        merged: Merged | None = None
+        if publication.pull is not None:
+            came = self._approval(plan, course, publication.pull)
+            if isinstance(came, Course):
+                return came
+            merged = came
         stop = decision.stop if publication.published or not order.publish else StopReason.KERNEL_CHANGED
-        return ending(order, course, stop, decision.reason, best, publication)
+        return ending(order, course, stop, decision.reason, best, publication, merged)
+
+    def _publish(self, best: Winner) -> Publication:
+        return self._step("publish", Publication, lambda: self.steps.publish(self.order, best))
+
+    def _approval(self, plan: Plan, course: Course, pull: Pull) -> Merged | Course:
+        """Wait until people approve exactly this head, and merge it; or until they ask for changes, and go on from there.
+
+        What happens meanwhile is heard at the mailbox, and looked for by itself where nothing was heard.
+        """
+        order, steps = self.order, self._hosted()
+        wait = LOOK_SECONDS
+        while True:
+            review = self._step("review", Review, lambda: steps.review(order, pull))
+            if review.status == "closed":
+                raise Stopped(
+                    StopReason.CLOSED, f"the pull request of the winner was closed by {review.by or 'somebody'} before it was merged"
+                )
+            if review.status == "changes":
+                return _objected(course, pull, review)
+            if review.status == "approved" or order.accept.approval == "none":
+                merged = self._merge(pull, review.by)
+                if merged.merged:
+                    return merged
+            course, _ = self._entered(plan, course, Count(candidates=0, device_seconds=0.0))
+            heard = DBOS.recv(MAILBOX, timeout_seconds=wait)
+            wait = LOOK_SECONDS if heard is not None else min(wait * 2, LOOK_SECONDS_MAX)
+
+    def _merge(self, pull: Pull, approved_by: str) -> Merged:
+        return self._step("merge", Merged, lambda: self._hosted().merge(self.order, pull, approved_by))
+
+    def _hosted(self) -> HostedSteps:
+        assert isinstance(self.steps, HostedSteps), "a campaign on a forge has the steps for it"
+        return self.steps
 
     def _step(self, name: str, model: type[StateT], function: Callable[[], StateT]) -> StateT:
         """Run a step once for good, or take what it gave when it was run before."""
-        output: dict[str, Any] = DBOS.run_step({"name": name}, self._guarded, function)
+        output: dict[str, Any] = DBOS.run_step({"name": name}, self.workflow._guarded, self.order, self.steps, function)
         if "stopped" in output:
             raise Stopped(StopReason(output["stop"]), output["stopped"])
         return model.model_validate(output)
 
-    def _guarded(self, function: Callable[[], State]) -> dict[str, Any]:
-        """A step's body: what went wrong is not its outcome, so that the campaign goes on where it was once that is mended."""
-        try:
-            self.steps.watch.interrupted()
-            return function().model_dump(mode="json")
-        except Changed as changed:
-            return {"stopped": str(changed), "stop": str(changed.stop)}
-        except Suspended as asked:
-            self.suspended(asked)
-            raise
-        except Exception as error:
-            # An expected failure or a defect: told at the top, and never kept as the step's outcome.
-            failed = Suspended(error)
-            self.suspended(failed)
-            raise failed from error
+
+def _objected(course: Course, pull: Pull, review: Review) -> Course:
+    """The course in which this kernel is no candidate any more, since a person asked for changes."""
+    objection = Objection(
+        review=review.review,
+        by=review.by,
+        text=review.text,
+        tree=pull.kernel_tree,
+        turns=len(course.turns),
+        confirmations=len(course.confirmations),
+    )
+    return course.model_copy(update={"objections": (*course.objections, objection)})

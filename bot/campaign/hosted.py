@@ -1,0 +1,91 @@
+"""The steps that only a campaign on a forge has: people enter kernels, review the winner, and it is merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from bot.campaign.ports import EvaluatePort, Place, ReviewPort, Watch
+from bot.campaign.state import Count, Course, Entries, Entry, Merged, Order, Outcome, Outcomes, Plan, Pull, Review
+from bot.campaign.steps import AgentFactory, Steps
+from bot.campaign.store import Store
+from bot.decision import confirmation_reserve
+from bot.evidence.notebook import Notebook
+
+# How far apart the experiments of one pull request's heads are numbered.
+ENTERED_STRIDE = 10
+
+
+def entered_by(number: int) -> str:
+    """The agent's name that stands for a person's pull request in experiments."""
+    return f"pr-{number}"
+
+
+class HostedSteps(Steps):
+    """The steps of a campaign that is published as pull requests."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        notebook: Notebook,
+        evaluation: EvaluatePort,
+        publisher: ReviewPort,
+        watch: Watch,
+        make_agent: AgentFactory,
+    ) -> None:
+        super().__init__(folder, store, notebook, evaluation, publisher, watch, make_agent)
+        self.port = publisher
+
+    def arrivals(self, order: Order, course: Course, spent: Count) -> Entries:
+        """What people entered and nobody judged yet, kept in the store; each takes a candidate of the budget, while there is one."""
+        known = {(outcome.entry.agent, outcome.entry.tree) for outcome in course.entered}
+        left = order.budget.candidates - spent.candidates - confirmation_reserve(course).candidates
+        entries: list[Entry] = []
+        for arrival in self.port.arrivals(order):
+            agent = entered_by(arrival.number)
+            if (agent, arrival.candidate.tree) in known or (len(entries) >= left and arrival.number != order.submission):
+                continue
+            earlier = sum(outcome.entry.agent == agent for outcome in course.entered)
+            entries.append(
+                Entry(
+                    campaign=order.campaign,
+                    round=len(course.turns),
+                    agent=agent,
+                    # Its confirmations are numbered behind it, so a later head of the same pull request keeps a distance.
+                    first=earlier * ENTERED_STRIDE,
+                    tree=self.store.put_candidate(arrival.candidate),
+                    kind="person",
+                    parent=None,
+                    hypothesis=f"pull request {arrival.number} by {arrival.author}",
+                    tier="full",
+                )
+            )
+        return Entries(entries=tuple(entries))
+
+    def enter(self, order: Order, plan: Plan, entries: Sequence[Entry]) -> Outcomes:
+        """Judge in full what people entered, and tell them. What the gate refuses is an experiment too."""
+        spec = self._judged(order, plan)
+        place = Place(plan.device, plan.harness)
+        outcomes: list[Outcome] = []
+        for entry in entries:
+            self.watch.doing(entry.round, f"judging {entry.hypothesis}")
+            candidate = self.store.candidate(entry.tree, spec.spec.policy)
+            refusal = self.evaluation.gate(spec, candidate)
+            if refusal is None:
+                outcomes += self.evaluation.evaluate(spec, [entry], order.budget.device_minutes * 60)
+                continue
+            kept = self._journal.refusal(spec, place, entry, candidate, refusal)
+            outcomes.append(Outcome(entry=entry, experiments=1, tree=entry.tree, verdict=kept.verdict, message=kept.message[:500]))
+        self.port.answered(order, outcomes)
+        return Outcomes(outcomes=tuple(outcomes))
+
+    def review(self, order: Order, pull: Pull) -> Review:
+        """What people say of the winner's pull request now."""
+        self._spec(order)
+        return self.port.reviewed(order, pull)
+
+    def merge(self, order: Order, pull: Pull, approved_by: str) -> Merged:
+        """Merge exactly the judged head, or nothing."""
+        self._spec(order)
+        return self.port.merged(order, pull, approved_by)
