@@ -1,0 +1,129 @@
+"""The webhook takes only what is signed, keeps each delivery once, and reads no more of it than it needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from bot import webhook
+from bot.events import EVENT, Event, PullRequestChanged, Pushed, Reviewed, Unreadable, parse
+
+SECRET = b"a secret that only two know"
+REPOSITORY = {"repository": {"full_name": "o/r"}, "sender": {"login": "ada"}}
+PUSH = {"ref": "refs/heads/main", "before": "1" * 40, "after": "2" * 40, **REPOSITORY}
+PULL = {"action": "opened", "number": 7, "pull_request": {"number": 7, "head": {"ref": "faster", "sha": "3" * 40}}, **REPOSITORY}
+
+
+class Kept:
+    """A claim that keeps events by GUID, or is too busy."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, Event] = {}
+        self.busy = False
+
+    def __call__(self, delivery: str, event: Event) -> bool:
+        if self.busy:
+            raise TimeoutError
+        return self.events.setdefault(delivery, event) is event
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def client(kept: Kept) -> TestClient:
+    return TestClient(webhook.create_app(SECRET, kept))
+
+
+def send(client: TestClient, payload: Any = PUSH, *, body: bytes | None = None, **headers: str) -> int:
+    data = json.dumps(payload).encode() if body is None else body
+    given = {
+        "X-Hub-Signature-256": webhook.signature(SECRET, data),
+        "X-GitHub-Delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        "X-GitHub-Event": "push",
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    return client.post("/webhook", content=data, headers=given).status_code
+
+
+def test_a_signed_delivery_is_kept_once(client: TestClient, kept: Kept) -> None:
+    assert send(client) == 202
+    assert send(client) == 202
+    assert list(kept.events.values()) == [Pushed(repository="o/r", sender="ada", branch="main", after="2" * 40)]
+
+
+@pytest.mark.parametrize(
+    "given", ["", "sha256=", "sha256=" + "0" * 64, "sha1=" + "0" * 40, "sha256=ü", webhook.signature(b"another", json.dumps(PUSH).encode())]
+)
+def test_what_is_not_signed_is_refused_unread(client: TestClient, kept: Kept, given: str) -> None:
+    data = json.dumps(PUSH).encode()
+    headers = {b"X-Hub-Signature-256": given.encode(), b"X-GitHub-Delivery": b"a", b"X-GitHub-Event": b"push"}
+    assert client.post("/webhook", content=data, headers=list(headers.items())).status_code == 401
+    assert not kept.events
+
+
+def test_the_signature_is_over_the_raw_body(client: TestClient) -> None:
+    spaced = json.dumps(PUSH, indent=3).encode()
+    assert send(client, body=spaced) == 202
+    assert send(client, body=spaced, X_Hub_Signature_256=webhook.signature(SECRET, json.dumps(PUSH).encode())) == 401
+
+
+def test_a_delivery_that_is_too_large_is_not_read_to_its_end(client: TestClient, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "MAX_BYTES", 100)
+    assert send(client) == 413
+    assert not kept.events
+
+
+def test_a_busy_bot_asks_for_the_delivery_again(client: TestClient, kept: Kept) -> None:
+    kept.busy = True
+    assert send(client) == 503
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"push"', b"\xff", b"{}", b'{"ref": 3, "repository": null}', b"[" * 100_000])
+def test_what_is_signed_and_unreadable_is_told(client: TestClient, kept: Kept, body: bytes) -> None:
+    assert send(client, body=body) == 400
+    assert not kept.events
+
+
+def test_a_delivery_needs_a_guid(client: TestClient) -> None:
+    assert send(client, X_GitHub_Delivery="../../etc") == 400
+
+
+def test_what_the_bot_has_no_use_for_is_taken_and_dropped(client: TestClient, kept: Kept) -> None:
+    assert send(client, X_GitHub_Event="star") == 202
+    assert send(client, {**PUSH, "ref": "refs/tags/v1"}) == 202
+    assert not kept.events
+
+
+def test_a_webhook_without_a_secret_is_refused(kept: Kept) -> None:
+    with pytest.raises(ValueError, match="secret"):
+        webhook.create_app(b"", kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "event"),
+    [
+        ("push", PUSH, Pushed(repository="o/r", sender="ada", branch="main", after="2" * 40)),
+        ("push", {**PUSH, "after": "0" * 40}, Pushed(repository="o/r", sender="ada", branch="main", after=None)),
+        ("pull_request", PULL, PullRequestChanged(repository="o/r", sender="ada", number=7, branch="faster")),
+        (
+            "pull_request_review",
+            {**PULL, "review": {"state": "approved"}},
+            Reviewed(repository="o/r", sender="ada", number=7, branch="faster"),
+        ),
+    ],
+)
+def test_events_are_read_and_kept_as_json(name: str, payload: Any, event: Event) -> None:
+    read = parse(name, json.dumps(payload).encode())
+    assert read == event
+    assert EVENT.validate_json(EVENT.dump_json(event)) == event
+
+
+def test_a_delivery_of_the_wrong_shape_is_unreadable() -> None:
+    with pytest.raises(Unreadable, match="pull_request delivery"):
+        parse("pull_request", json.dumps(PUSH).encode())
