@@ -125,7 +125,7 @@ def winner(course: Course) -> Winner | None:
             continue
         if outcome.speedup is None or outcome.interval is None or outcome.result is None:
             continue
-        if outcome.tree in _objected(course):
+        if outcome.tree in objected(course):
             continue
         over = _over_champion(course, outcome.tree)
         if over is None and must_beat_champion(course):
@@ -152,7 +152,7 @@ def _over_champion(course: Course, tree: str) -> tuple[float, tuple[float, float
 
 def _contender(course: Course) -> Outcome | None:
     """The best accepted candidate that no confirmation has refused."""
-    refused = {outcome.tree for outcome in course.confirmations} | _objected(course)
+    refused = {outcome.tree for outcome in course.confirmations} | objected(course)
     judged = [*(turn.judged for turn in course.turns if turn.judged is not None), *course.entered]
     good = [outcome for outcome in judged if outcome.verdict is Verdict.ACCEPTED and outcome.tree not in refused]
     if must_beat_champion(course):
@@ -160,7 +160,7 @@ def _contender(course: Course) -> Outcome | None:
     return max(good, key=lambda outcome: outcome.strength or 0.0, default=None)
 
 
-def _objected(course: Course) -> set[str]:
+def objected(course: Course) -> set[str]:
     """The kernels that a person asked to change."""
     return {objection.tree for objection in course.objections}
 

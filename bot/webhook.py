@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -14,8 +15,10 @@ from bot.events import Event, Unreadable, parse
 
 # GitHub sends no larger ones.
 MAX_BYTES = 25 << 20
+# A forge waits ten seconds for its answer.
+CLAIM_SECONDS = 8.0
 _GUID = re.compile(r"[A-Za-z0-9-]{1,64}")
-# Keeps an event under its delivery's GUID. True when it is new. Raises `TimeoutError` where that takes too long.
+# Keeps an event under its delivery's GUID. True when it is new. `TimeoutError` where that takes too long.
 Claim = Callable[[str, Event], bool]
 
 
@@ -50,7 +53,7 @@ def create_app(secret: bytes, claim: Claim) -> FastAPI:
         if event is None:
             return _told(202, "of no use here")
         try:
-            new = await run_in_threadpool(claim, delivery, event)
+            new = await asyncio.wait_for(run_in_threadpool(claim, delivery, event), CLAIM_SECONDS)
         except TimeoutError:
             return _told(503, "busy; send it again")
         return _told(202, "kept" if new else "known already")

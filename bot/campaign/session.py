@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -16,6 +14,7 @@ from bot.agents.registry import make_agent
 from bot.campaign.engine import Engine
 from bot.campaign.journal import Journal
 from bot.campaign.local import Bench, LocalEvaluation
+from bot.campaign.orders import DEFAULT_AGENTS, order_of
 from bot.campaign.ports import Watch
 from bot.campaign.state import Ending, LeftOut, Order
 from bot.campaign.steps import Steps, lessons_of
@@ -25,19 +24,12 @@ from bot.campaign.worktree import WorkingTree
 from bot.evidence.experiment import Experiment
 from bot.evidence.notebook import Notebook
 from bot.settings import Settings
-from runner.candidate import read_candidate
 from runner.errors import FactoryError
 from runner.spec.load import LoadedSpec, load_spec
 from runner.spec.models import AgentSpec
 
 if TYPE_CHECKING:
     from bot.evidence.lessons import Lesson
-
-# What works on a spec that names no agents.
-DEFAULT_AGENTS = (
-    AgentSpec(name="tpe", kind="search", strategy="tpe"),
-    AgentSpec(name="local", kind="search", strategy="local"),
-)
 
 
 @dataclass(frozen=True)
@@ -133,23 +125,14 @@ class Session:
 
     def _next(self) -> Order:
         spec, asked = self.spec.spec, self.asked
-        champion = read_candidate(self.spec.folder / "kernel", spec.policy)
-        number = self.engine.known() + 1
-        seed = asked.seed if asked.seed is not None else number
-        budget = spec.budget if asked.candidates is None else spec.budget.model_copy(update={"candidates": asked.candidates})
-        name = f"{spec.id}/{self.spec.spec_hash}/{champion.tree}/{number}/{seed}"
-        return Order(
-            campaign=f"{spec.id}-{number}-{hashlib.sha256(name.encode()).hexdigest()[:8]}",
-            number=number,
-            spec=spec.id,
-            spec_hash=self.spec.spec_hash,
-            champion=self.store.put_candidate(champion),
-            seed=seed,
-            accept=spec.accept,
-            budget=budget,
+        return order_of(
+            self.spec,
+            self.store,
+            self.engine.known() + 1,
+            seed=asked.seed,
+            budget=spec.budget if asked.candidates is None else spec.budget.model_copy(update={"candidates": asked.candidates}),
             agents=_chosen(spec.agents or DEFAULT_AGENTS, asked.agents),
             publish=asked.publish,
-            started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
 
 

@@ -34,7 +34,7 @@ class WorkingTree:
         if now not in (release.order.champion, release.winner.kernel_tree):
             told = f"{folder / 'kernel'} was changed since the campaign began, so it was left alone"
             return Publication(published=False, message=f"{told}; the winner is kept in {release.kept}")
-        written = self._results(release)
+        written = self.evidence(release, folder)
         if now != release.winner.kernel_tree:
             write_candidate(release.candidate, folder / "kernel")
         after = kernel_tree(release.spec)
@@ -53,11 +53,12 @@ class WorkingTree:
         write_atomically(path, lessons_markdown(closing.spec.spec, closing.lessons).encode())
         return (str(path),)
 
-    def _results(self, release: Release) -> list[Path]:
+    def evidence(self, release: Release, folder: Path) -> list[Path]:
+        """Write what stands beside a winner's kernel (results, plot, page, lessons) into a copy of its spec's folder."""
         from bot.dashboard.lessons import lessons_markdown
         from bot.dashboard.results import results_markdown
 
-        folder, spec, result = release.spec.folder, release.spec.spec, release.result
+        spec, result = release.spec.spec, release.result
         data = result.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
         path = _result_path(folder / "results", f"{result.started[:10]}-{_slug(result.device)}", data)
         write_atomically(path, data)

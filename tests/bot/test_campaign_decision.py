@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from bot.campaign.state import Count, Course, Entry, LeftOut, Lineage, Order, Outcome, Plan, StopReason, Turn
+from bot.campaign.state import Count, Course, Entry, LeftOut, Lineage, Objection, Order, Outcome, Plan, StopReason, Turn
 from bot.decision import Move, active, confirmation_reserve, decide, lineage_best, to_judge, winner
 from runner.spec.models import Accept, AgentSpec, Budget
 from runner.verdict import Verdict
@@ -211,3 +211,48 @@ def test_a_lineages_best_is_its_own() -> None:
     assert best is not None
     assert best.tree == "c"
     assert lineage_best(played, "nobody") is None
+
+
+def objected(played: Course, tree: str, by: str = "ada", text: str = "too clever") -> Course:
+    """The course after a person asked for changes to the winner `tree`."""
+    objection = Objection(review=1, by=by, text=text, tree=tree, turns=len(played.turns), confirmations=len(played.confirmations))
+    return played.model_copy(update={"objections": (*played.objections, objection)})
+
+
+def test_a_request_for_changes_brings_another_round_though_everything_was_spent() -> None:
+    won = course(outcome("a", 1.5), outcome("b", 1.4), outcome("c", 1.3), confirmations=[outcome("a", 1.5, fresh=True)])
+    spent = Count(candidates=30, device_seconds=500)
+    assert decide(order(), PLAN, won, spent).stop is StopReason.CONFIRMED
+    asked = objected(won, "a")
+    assert winner(asked) is None
+    decision = decide(order(), PLAN, asked, spent)
+    assert decision.move is Move.PLAY
+    assert decision.share is not None
+    assert sum(decision.share.trials.values()) >= 1
+
+
+def test_after_the_other_round_the_best_that_nobody_objected_to_is_confirmed() -> None:
+    won = course(outcome("a", 1.5), outcome("b", 1.4), outcome("c", 1.3), confirmations=[outcome("a", 1.5, fresh=True)])
+    asked = objected(won, "a")
+    another = asked.model_copy(update={"turns": (*asked.turns, Turn(round=4, screened=(), idle=(), judged=outcome("d", 1.2)))})
+    decision = decide(order(), PLAN, another, Count(candidates=36, device_seconds=500))
+    assert (decision.move, decision.candidate and decision.candidate.tree) == (Move.CONFIRM, "b")
+
+
+def test_where_nothing_else_was_accepted_the_objection_is_the_reason() -> None:
+    won = course(outcome("a", 1.5), confirmations=[outcome("a", 1.5, fresh=True)])
+    asked = objected(won, "a")
+    another = asked.model_copy(update={"turns": (*asked.turns, Turn(round=2, screened=(), idle=(), judged=None))})
+    decision = decide(order(), PLAN, another, NOTHING_SPENT)
+    assert (decision.move, decision.stop) == (Move.STOP, StopReason.REFUSED)
+    assert decision.reason.startswith("ada asked for changes: too clever; nothing else was accepted")
+
+
+def test_a_persons_kernel_that_was_accepted_is_confirmed_like_any_other() -> None:
+    alone = order().model_copy(update={"agents": ()})
+    nobody = PLAN.model_copy(update={"lineages": ()})
+    entered = course().model_copy(update={"entered": (outcome("p", 1.3, agent="pr-7", round_number=0),)})
+    decision = decide(alone, nobody, entered, NOTHING_SPENT)
+    assert (decision.move, decision.candidate and decision.candidate.tree) == (Move.CONFIRM, "p")
+    wrong = course().model_copy(update={"entered": (outcome("p", None, verdict=Verdict.INCORRECT, agent="pr-7"),)})
+    assert decide(alone, nobody, wrong, NOTHING_SPENT).stop is StopReason.EXHAUSTED
