@@ -1,4 +1,4 @@
-"""The command `kernel-runner`: evaluate, reproduce, report, build, attack, doctor. All that a benchmark machine needs."""
+"""The command `kernel-runner`: evaluate, reproduce, report, build, batch, attack, doctor. All that a benchmark machine needs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from runner.verdict import Rejected, Verdict
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Judges kernels: builds, checks and measures them on this machine.")
 
 NOT_SO, EXPECTED_FAILURE = 1, 2
+# A forge takes at most 1 MiB as a step's summary.
+MAX_SUMMARY = 250_000
 PROJECT = Path(__file__).resolve().parent.parent
 
 SpecFolder = Annotated[Path, typer.Argument(help="The spec's folder, such as kernel-specs/rmsnorm-cpu.")]
@@ -120,6 +122,22 @@ def build(
         typer.echo(f"{knobs}: {row['sha256'][:16]} {facts}")
     if found["verdict"] != "built":
         raise typer.Exit(NOT_SO)
+
+
+@app.command()
+def batch(
+    request: Annotated[Path, typer.Argument(help="The batch's request.json; its candidates lie beside it, in candidates/.")],
+    out: Annotated[Path, typer.Option(help="The folder where batch.json is written.")],
+    specs: Annotated[Path, typer.Option(help="The folder of the specs.")] = Path("kernel-specs"),
+    run: Annotated[str, typer.Option(help="Who executes this, such as RUN-ID/ATTEMPT; it is kept in the answer.")] = "",
+    summary: Annotated[Path | None, typer.Option(help="Also write a Markdown summary to this file.")] = None,
+) -> None:
+    """Judge or tune all candidates of a batch in their order. Exit status 0 whatever came of them, also where this machine can't judge."""
+    from runner import batch as batches
+
+    answer = batches.run_batch(request, specs, out, run=run, say=typer.echo)
+    if summary is not None:
+        _write(summary, batches.summary(answer)[:MAX_SUMMARY])
 
 
 @app.command()
