@@ -88,6 +88,12 @@ class Journal:
             normalized=normalized_hash(candidate),
         )
 
+    def lost(self, spec: LoadedSpec, place: Place, entry: Entry, candidate: Candidate, index: int, message: str) -> Experiment:
+        """Record that nothing is known of what an entry's `index`th experiment would have been, and why."""
+        return self._record(
+            spec, place, entry, candidate, tree=candidate.tree, index=index, verdict=Verdict.EVALUATION_LOST, message=message
+        )
+
     def _record(
         self,
         spec: LoadedSpec,

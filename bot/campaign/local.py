@@ -8,13 +8,11 @@ from contextlib import suppress
 from typing import Protocol
 
 from bot.campaign.journal import Journal
+from bot.campaign.outcomes import judged_outcome, no_time, tuned_outcome
 from bot.campaign.ports import Place, Refusal
 from bot.campaign.state import Entry, Outcome, Strategy, Tier
 from bot.campaign.store import Store
-from bot.evidence import space
-from bot.evidence.experiment import Experiment
-from runner.candidate import Candidate, with_knobs
-from runner.errors import FactoryError
+from runner.candidate import Candidate
 from runner.identity import source_hash
 from runner.progress import Progress, Step
 from runner.result import Result
@@ -87,7 +85,7 @@ class LocalEvaluation:
         if kept:
             experiment = kept[0]
         elif clock.spent:
-            return _nothing(entry)
+            return no_time(entry)
         else:
             result = self.bench.judge(
                 spec,
@@ -99,7 +97,7 @@ class LocalEvaluation:
             )
             experiment = self.journal.result(spec, place, entry, candidate, result)
         clock.used += experiment.seconds
-        return _outcome(entry, experiment, 1, self.store.result_of(experiment.id))
+        return judged_outcome(self.store, entry, experiment)
 
     def _progress(self, step: Step) -> None:
         self.journal.watch.interrupted()
@@ -136,15 +134,7 @@ class LocalEvaluation:
                     on_trial=on_trial,
                 )
         found += done
-        experiments = self.journal.kept(entry)
-        best = space.best(experiments)
-        if best is None:
-            return _untimed(entry, experiments)
-        frozen = with_knobs(candidate, best.knobs)
-        if frozen.tree != best.kernel_tree:
-            raise FactoryError(f"{best.id} was measured as {best.kernel_tree}, but its knobs make {frozen.tree}: the harness was changed")
-        self.store.put_candidate(frozen)
-        return _outcome(entry, best, len(experiments), None)
+        return tuned_outcome(self.store, entry, candidate, self.journal.kept(entry))
 
 
 class _Clock:
@@ -157,30 +147,3 @@ class _Clock:
     @property
     def spent(self) -> bool:
         return self.used >= self.allowed
-
-
-def _outcome(entry: Entry, experiment: Experiment, count: int, result: str | None) -> Outcome:
-    return Outcome(
-        entry=entry,
-        experiments=count,
-        tree=experiment.kernel_tree,
-        verdict=experiment.verdict,
-        message=experiment.message[:500],
-        speedup=experiment.speedup,
-        interval=experiment.interval,
-        knobs=(dict(experiment.knobs),) if experiment.knobs else (),
-        seconds=experiment.seconds,
-        result=result,
-    )
-
-
-def _untimed(entry: Entry, experiments: Sequence[Experiment]) -> Outcome:
-    """A search none of whose points could be timed: told by its last one."""
-    if not experiments:
-        return _nothing(entry)
-    last = experiments[-1]
-    return Outcome(entry=entry, experiments=len(experiments), tree=entry.tree, verdict=last.verdict, message=last.message[:500])
-
-
-def _nothing(entry: Entry) -> Outcome:
-    return Outcome(entry=entry, experiments=0, tree=entry.tree, verdict=None, message="no time of the device was left")
