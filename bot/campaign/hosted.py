@@ -14,11 +14,13 @@ from bot.evidence.notebook import Notebook
 
 # How far apart the experiments of one pull request's heads are numbered.
 ENTERED_STRIDE = 10
+# What stands for a person's pull request in the name of an experiment's agent, before the number.
+PERSON = "pr-"
 
 
 def entered_by(number: int) -> str:
     """The agent's name that stands for a person's pull request in experiments."""
-    return f"pr-{number}"
+    return f"{PERSON}{number}"
 
 
 class HostedSteps(Steps):

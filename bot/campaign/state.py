@@ -253,11 +253,12 @@ class Review(State):
 
 
 class Merged(State):
-    """How an attempt to merge went; `sha` is the merge commit. Where it isn't merged, `message` says why."""
+    """How an attempt to merge went: `sha` is the merge commit, `head` what was merged. Where it isn't merged, `message` says why."""
 
     merged: bool
     message: str = ""
     sha: str = ""
+    head: str = ""
     number: int = 0
     approved_by: str = ""
     kernel_tree: str = ""

@@ -101,7 +101,7 @@ def command(asked: dict[str, Any]) -> None:
         os._exit(0)
 
 
-def child(asked: dict[str, Any]) -> None:
+def child(asked: dict[str, Any], command: Callable[[dict[str, Any]], None]) -> None:
     """Run a command with its output in a file; ends the process."""
     output = os.open(asked["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(output, 1)
@@ -117,14 +117,15 @@ def child(asked: dict[str, Any]) -> None:
     os._exit(3)
 
 
-def main() -> None:
+def forked(command: Callable[[dict[str, Any]], None]) -> None:
+    """Answer each line with the exit status of a child that ran the command."""
     for line in sys.stdin:
         process = os.fork()
         if process == 0:
-            child(json.loads(line))
+            child(json.loads(line), command)
         _, status = os.waitpid(process, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    forked(command)
