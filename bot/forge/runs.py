@@ -57,12 +57,14 @@ def execute(
     labels: tuple[str, ...] = ("self-hosted",),
     cancelled: threading.Event | None = None,
     seconds: float = DEFAULT_SECONDS,
+    machine: Mapping[str, str] | None = None,
 ) -> Finished:
     """Execute `.github/workflows/<workflow>` as it is at the commit `sha` of the bare `repository`, and wait for its end.
 
     `folder` is the run's own: it is made, and afterwards holds its artifacts and its log. `labels` are those of this machine as a
     runner; a job that asks for others never runs, which is a failure. Setting `cancelled` (from another thread) ends the run, as the
-    deadline after `seconds` does. Never raises for what the workflow does.
+    deadline after `seconds` does. `machine` is what this machine as a runner sets for every job; unless told otherwise its judge keeps
+    what is to survive a run in a folder beside `folder`. Never raises for what the workflow does.
     """
     run = _Run(folder, cancelled or threading.Event(), time.monotonic() + seconds)
     path = f".github/workflows/{workflow.removeprefix('.github/workflows/')}"
@@ -87,6 +89,8 @@ def execute(
         GIT_DIR: str(repository.resolve()),
         ARTIFACTS: str(run.artifacts),
         MARK: run.mark,
+        "KERNEL_FACTORY_STATE": str(folder.resolve().parent / "machine"),
+        **(machine or {}),
     }
     return run.of(repository.resolve(), path, text, event, environment, labels, actor)
 

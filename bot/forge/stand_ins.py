@@ -29,8 +29,14 @@ runs:
         CHECKOUT_PATH: ${{ inputs.path }}
       run: |
         commit=$(git --git-dir "$FORGE_GIT_DIR" rev-parse --verify --end-of-options "${CHECKOUT_REF:-$GITHUB_SHA}^{commit}")
-        mkdir -p -- "$GITHUB_WORKSPACE/$CHECKOUT_PATH"
-        git --git-dir "$FORGE_GIT_DIR" archive --format=tar "$commit" | tar -x -C "$GITHUB_WORKSPACE/$CHECKOUT_PATH"
+        target="$GITHUB_WORKSPACE/$CHECKOUT_PATH"
+        mkdir -p -- "$target"
+        index=$(mktemp -d)
+        # An index of its own, so that nothing in the bare repository changes.
+        export GIT_INDEX_FILE="$index/index"
+        git --git-dir "$FORGE_GIT_DIR" --work-tree "$target" read-tree "$commit"
+        git --git-dir "$FORGE_GIT_DIR" --work-tree "$target" -c core.hooksPath=/dev/null checkout-index --all --force
+        rm -r -- "$index"
 """
 
 _UPLOAD = """\

@@ -105,11 +105,15 @@ def test_a_run_sees_the_commits_and_its_own_identity_and_keeps_an_artifact(origi
         'echo "$RUN" > out/run',
         "echo told to people",
         "command -v kernel-runner",
+        'echo "| a summary |" >> "$GITHUB_STEP_SUMMARY"',
+        'echo "$KERNEL_FACTORY_STATE" > out/state',
         env="RUN: '${{ github.run_id }} ${{ github.run_attempt }} ${{ github.repository }} ${{ github.actor }}'",
     )
     finished = origin.run(workflow + KEEP, {"request.json": '{"a": 1}'}, actor="the-bot[bot]")
     assert finished.conclusion == "success", finished.log
     found = content(finished, "evaluation")
+    assert found.pop("state") == f"{origin.folder / 'machine'}\n"
+    assert "| a summary |" in finished.summary
     assert found == {"spec": "of the branch", "request.json": '{"a": 1}', "run": "17 1 o/r the-bot[bot]\n"}
     assert "told to people" in finished.log
 
