@@ -28,7 +28,7 @@ Conclusion = Literal["success", "failure", "cancelled", "timed_out"]
 MARK = "FORGE_RUN_MARK"
 DEFAULT_SECONDS = 3600.0
 POLL_SECONDS = 0.05
-LOG_BYTES = 4 << 20
+LOG_BYTES = 1 << 20
 _LABEL = re.compile(r"[\w.-]{1,100}")
 
 
@@ -167,15 +167,19 @@ class _Run:
     def _wait(self, words: list[str]) -> Conclusion:
         """Run act to its end, or end it."""
         with (self.folder / "act.log").open("wb") as log:
-            process = subprocess.Popen(
-                words,
-                cwd=self.work,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    words,
+                    cwd=self.work,
+                    env=self._environment(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                log.write(f"{words[0]} can't be started: {error.strerror}; install the extra `github`".encode())
+                return "failure"
             try:
                 while process.poll() is None:
                     if self.cancelled.is_set() or time.monotonic() > self.end:
@@ -231,25 +235,26 @@ def _marked(mark: str) -> set[int]:
 
 def _read(path: Path) -> tuple[str, bool, str]:
     """What a run printed, whether every job that it ended succeeded (and there was one), and its step summary."""
-    with path.open("rb") as file:
-        lines = file.read(LOG_BYTES).decode("utf-8", "replace").splitlines()
     shown: list[str] = []
     summary: list[str] = []
     results: list[str] = []
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            shown.append(line)
-            continue
-        if not isinstance(entry, dict):
-            continue
-        if "jobResult" in entry:
-            results.append(str(entry["jobResult"]))
-        if entry.get("command") == "summary":
-            summary.append(str(entry.get("content", "")))
-        else:
-            shown.append(str(entry.get("msg", "")).rstrip())
+    left = LOG_BYTES
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                entry = {"msg": line}
+            if not isinstance(entry, dict):
+                continue
+            # How the jobs ended stands at the end, however much was printed before.
+            if "jobResult" in entry:
+                results.append(str(entry["jobResult"]))
+            if entry.get("command") == "summary":
+                summary.append(str(entry.get("content", ""))[:LOG_BYTES])
+            elif left > 0:
+                shown.append(str(entry.get("msg", "")).rstrip()[:left])
+                left -= len(shown[-1]) + 1
     return "\n".join(shown), bool(results) and set(results) == {"success"}, "\n".join(summary)
 
 

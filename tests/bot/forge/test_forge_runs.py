@@ -134,6 +134,20 @@ def test_a_failing_step_is_a_failure_and_what_it_left_is_kept(origin: Origin) ->
     assert content(finished, "evaluation") == {"half": "half\n"}
 
 
+def test_a_run_that_prints_much_is_judged_by_its_end(origin: Origin) -> None:
+    printing = steps("mkdir out", "echo done > out/done", "for i in $(seq 150); do head -c 10000 /dev/zero | tr '\\0' x; echo; done")
+    finished = origin.run(HEAD + printing + KEEP)
+    assert finished.conclusion == "success", finished.log[-2000:]
+    assert 1_000_000 < len(finished.log) < 1_100_000
+
+
+def test_a_machine_without_act_says_what_to_install(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bot.forge.runs._tool", lambda name: f"/nonexistent/{name}")
+    finished = origin.run(HEAD + steps("mkdir out", "echo a > out/a") + KEEP)
+    assert finished.conclusion == "failure"
+    assert "install the extra" in finished.log
+
+
 def test_a_job_that_asks_for_a_label_of_no_machine_is_no_success(origin: Origin) -> None:
     finished = origin.run((HEAD + steps("mkdir out", "echo a > out/a") + KEEP).replace("[self-hosted]", "[another-machine]"))
     assert finished.conclusion == "failure"
