@@ -65,6 +65,9 @@ class PullRequests:
             head = self.branches.evidence(release, pull.branch, head, verdicts.evidence_message(release))
         self.repository.kept_comment(pull.number, verdicts.RESULT, verdicts.winner_comment(release, head))
         verdicts.winner_check(self.repository, release, head)
+        # Called the winner only now that its head is the one to review. A person's pull request keeps the person's words.
+        if pull.author == self.bot:
+            self.repository.edit_pull_request(pull.number, verdicts.winner_title(release), verdicts.winner_body(release))
         if order.accept.approval == "required":
             self.repository.request_review(pull.number)
         self.dashboard.show(order, "waiting" if order.accept.approval == "required" else "merging", pull.number)
@@ -187,10 +190,7 @@ class PullRequests:
         branch = branch_of(order.campaign, winner.agent)
         message = verdicts.winner_commit_message(release)
         head = self.branches.lineage(order, winner.agent, self.repository.head(branch), release.candidate, message)
-        title, body = verdicts.winner_title(release), verdicts.winner_body(release)
-        pull = self.repository.open_pull_request(branch, title, body)
-        self.repository.edit_pull_request(pull.number, title, body)
-        return pull, head
+        return self.repository.open_pull_request(branch, verdicts.winner_title(release), verdicts.winner_body(release)), head
 
     def _approver(self, pull: Pull) -> str:
         """Who approves exactly this head and may; empty when nobody does."""

@@ -6,13 +6,16 @@ import functools
 import json
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from formula import write_spec
-from small_forge import MAIN, SmallForge, files_of
+from small_forge import BOT, MAIN, SmallForge, files_of
+
+from bot.hosting import PullRequest
 
 DRIVER = Path(__file__).with_name("hosted_driver.py")
 SPEC_ID = "double-formula"
@@ -83,3 +86,103 @@ def test_a_committed_spec_ends_in_a_merge_of_exactly_the_judged_kernel(yard: Yar
     assert not forge.pull_requests("open")
     (check,) = [one for name, one in forge.checks(summary["winner"]["sha"]).items() if name.startswith("double")]
     assert check["conclusion"] == "success"
+
+
+def waiting(yard: Yard, *, than: str = "") -> PullRequest:
+    """The pull request of a winner that waits for people, at another head than `than`."""
+    for _ in range(400):
+        for pull in yard.forge.pull_requests("open"):
+            if "the winner of" in pull.title and pull.head != than and "RESULTS.md" in yard.forge.clone.tree(pull.head, FOLDER):
+                return pull
+        time.sleep(0.1)
+    raise AssertionError("no winner waits: " + (yard.root / "output").read_text())
+
+
+def test_only_an_approval_of_the_judged_head_by_somebody_who_may_merges_it(yard: Yard) -> None:
+    yard.commit_spec()
+    yard.begin()
+    pull = waiting(yard)
+    forge = yard.forge
+    forge.review(pull.number, "APPROVED", pull.head, by="stranger", counts=False)
+    forge.review(pull.number, "APPROVED", pull.head, by=BOT)
+    forge.review(pull.number, "APPROVED", "0" * 40)
+    time.sleep(2)
+    assert forge.pull_request(pull.number).state == "open"
+    forge.review(pull.number, "APPROVED", pull.head)
+    assert yard.ended() == 0
+    (told,) = json.loads((yard.root / "output").read_text().splitlines()[-1])
+    assert told["summary"]["approved_by"] == "ada"
+    assert told["summary"]["winner"]["sha"] == pull.head
+
+
+def test_a_request_for_changes_brings_another_kernel_to_review(yard: Yard) -> None:
+    yard.commit_spec()
+    yard.begin()
+    first = waiting(yard)
+    tree = yard.forge.clone.git("rev-parse", f"{first.head}:{FOLDER}/kernel")
+    yard.forge.review(first.number, "CHANGES_REQUESTED", first.head, body="Too many knobs @everyone, closes #1")
+    second = waiting(yard, than=first.head)
+    assert yard.forge.clone.git("rev-parse", f"{second.head}:{FOLDER}/kernel") != tree
+    yard.forge.review(second.number, "APPROVED", second.head)
+    assert yard.ended() == 0
+    (told,) = json.loads((yard.root / "output").read_text().splitlines()[-1])
+    assert told["summary"]["rounds"] == 3
+    assert told["summary"]["merged_kernel_tree"] != tree
+    assert not yard.forge.pull_requests("open")
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_spec_that_is_changed_or_deleted_ends_its_campaign_unmerged(yard: Yard, deleted: bool) -> None:
+    yard.commit_spec()
+    yard.begin(until=1)
+    waiting(yard)
+    path = yard.root / "spec/spec.yaml"
+    changed = {f"{FOLDER}/{name}": None for name in yard.forge.clone.tree(MAIN, FOLDER)}
+    if not deleted:
+        changed = {f"{FOLDER}/spec.yaml": path.read_bytes().replace(b"min_speedup: 1.1", b"min_speedup: 1.2")}
+    head = yard.forge.commit(changed, "Think again")
+    assert yard.ended() == 0
+    told = json.loads((yard.root / "output").read_text().splitlines()[-1])
+    assert told[0]["summary"]["status"] == "no_winner"
+    assert ("deleted" if deleted else "changed") in told[0]["summary"]["reason"]
+    assert len(told) == (1 if deleted else 2), "a changed spec has a campaign of its own"
+    assert yard.forge.head(MAIN) == head
+    mine = [pull for pull in yard.forge.pull_requests("open") if told[0]["campaign"] in pull.branch]
+    assert not mine
+
+
+def test_every_fault_of_broken_specs_stands_at_its_line_and_the_mended_one_begins(yard: Yard) -> None:
+    folder = write_spec(yard.root / "spec", rounds=1, candidates=8)
+    good = files_of(folder, FOLDER)
+    broken = {**good, f"{FOLDER}/spec.yaml": (good[f"{FOLDER}/spec.yaml"] or b"").replace(b"title:", b"titel:")}
+    other = {name.replace(SPEC_ID, "other"): data for name, data in broken.items()}
+    head = yard.forge.commit({**broken, **other}, "Two broken specs")
+    yard.begin(until=1)
+    for _ in range(300):
+        if yard.forge.checks(head):
+            break
+        time.sleep(0.1)
+    (check,) = yard.forge.checks(head).values()
+    assert check["conclusion"] == "failure"
+    places = {(path, line) for path, line, _, _ in check["annotations"]}
+    assert {(f"{FOLDER}/spec.yaml", 3), ("kernel-specs/other/spec.yaml", 3)} <= places
+    assert not yard.forge.pull_requests("all")
+    yard.forge.commit(good, "Mend one")
+    assert yard.ended() == 0
+    (told,) = json.loads((yard.root / "output").read_text().splitlines()[-1])
+    assert told["spec"] == SPEC_ID
+
+
+def test_a_persons_wrong_kernel_is_refused_and_a_faster_one_wins(yard: Yard) -> None:
+    yard.commit_spec(min_speedup=9.0)
+    yard.run(until=1)
+    forge = yard.forge
+    kernel = f"{FOLDER}/kernel"
+    source = (forge.clone.tree(MAIN, kernel))["twice.cpp"]
+    forge.commit({f"{kernel}/twice.cpp": source + b"// forbidden\n"}, "Cheat", branch="cheat")
+    pull = forge.open_pull_request("cheat", "Cheat", "", author="ada")
+    told = yard.run(until=2)
+    assert told[1]["summary"]["status"] == "no_winner"
+    (check,) = [one for one in forge.checks(forge.head("cheat") or "").values() if one["title"].startswith("policy")]
+    assert check["conclusion"] == "failure"
+    assert forge.pull_request(pull.number).state == "open"
