@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formula import write_spec
+from formula import KNOBS, write_spec
 from small_forge import BOT, MAIN, SmallForge, files_of
 
 from bot.hosting import PullRequest
@@ -60,7 +60,7 @@ class Yard:
 
     def commit_spec(self, approval: str = "required", **spec: Any) -> None:
         """A person commits the formula's spec."""
-        folder = write_spec(self.root / "spec", rounds=2, candidates=20, **spec)
+        folder = write_spec(self.root / "spec", **{"rounds": 2, "candidates": 20, **spec})
         path = folder / "spec.yaml"
         path.write_text(path.read_text().replace("approval: none", f"approval: {approval}"))
         self.forge.commit(files_of(folder, FOLDER), "Add a spec")
@@ -173,7 +173,7 @@ def test_every_fault_of_broken_specs_stands_at_its_line_and_the_mended_one_begin
     assert told["spec"] == SPEC_ID
 
 
-def test_a_persons_wrong_kernel_is_refused_and_a_faster_one_wins(yard: Yard) -> None:
+def test_a_persons_kernel_that_the_gate_refuses_is_told_in_its_check(yard: Yard) -> None:
     yard.commit_spec(min_speedup=9.0)
     yard.run(until=1)
     forge = yard.forge
@@ -186,3 +186,20 @@ def test_a_persons_wrong_kernel_is_refused_and_a_faster_one_wins(yard: Yard) -> 
     (check,) = [one for one in forge.checks(forge.head("cheat") or "").values() if one["title"].startswith("policy")]
     assert check["conclusion"] == "failure"
     assert forge.pull_request(pull.number).state == "open"
+
+
+def test_a_persons_right_and_faster_kernel_is_merged(yard: Yard) -> None:
+    yard.commit_spec(approval="none", min_speedup=1.43, rounds=1, candidates=6)
+    (first,) = yard.run(until=1)
+    assert first["summary"]["status"] == "no_winner", first["summary"]["reason"]
+    forge, kernel = yard.forge, f"{FOLDER}/kernel"
+    # The formula's best point, which so few evaluations don't find.
+    text = KNOBS.replace("launches:", 'table: [{when: "true", a: 6, b: 7}]\nlaunches:')
+    forge.commit({f"{kernel}/launch.yaml": text.encode()}, "Faster", branch="faster")
+    pull = forge.open_pull_request("faster", "Mine is faster", "", author="ada")
+    _, told = yard.run(until=2)
+    summary = told["summary"]
+    assert (summary["status"], summary["winner"]["number"], summary["winner"]["agent"]) == ("accepted", pull.number, f"pr-{pull.number}")
+    assert forge.clone.git("rev-parse", f"{MAIN}:{kernel}") == summary["winner"]["kernel_tree"]
+    assert forge.pull_request(pull.number).merged
+    assert forge.pull_request(pull.number).title == "Mine is faster"
