@@ -1,0 +1,98 @@
+"""The bot's verdict on a commit: a check run of its own App, or a commit status where it has a person's token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from github import Github
+from github.CheckRun import CheckRun
+from github.CommitStatus import CommitStatus
+from github.Repository import Repository as GithubRepository
+
+from bot.github.asking import Asking
+from bot.github.auth import Access
+from bot.hosting import Annotation, Conclusion
+
+CHECK = "kernel-factory/verdict"
+MAX_ANNOTATIONS = 50  # in one request
+MAX_SUMMARY = 65_000
+MAX_DESCRIPTION = 140
+
+
+class _Host(Protocol):
+    access: Access
+    asking: Asking
+
+    def repository(self, github: Github) -> GithubRepository: ...
+
+
+class Checks:
+    """The part of a repository that tells verdicts."""
+
+    def check(
+        self: _Host,
+        sha: str,
+        external_id: str,
+        status: str,
+        conclusion: Conclusion | None,
+        title: str,
+        summary: str,
+        annotations: Sequence[Annotation] = (),
+    ) -> None:
+        """The check of this `external_id` on a commit, as given. Another App's check of the same name is not touched."""
+        if self.access.app_id is None:
+            _status(self, sha, conclusion, title)
+            return
+        output: dict[str, Any] = {"title": title[:255], "summary": summary[:MAX_SUMMARY]}
+        notes = [
+            {
+                "path": one.path,
+                "start_line": one.line,
+                "end_line": one.line,
+                "start_column": one.column,
+                "end_column": one.column,
+                "annotation_level": "failure",
+                "message": one.message[:4000],
+            }
+            for one in annotations
+        ]
+        parts = [notes[at : at + MAX_ANNOTATIONS] for at in range(0, len(notes), MAX_ANNOTATIONS)] or [[]]
+        state: dict[str, Any] = {"status": status} if conclusion is None else {"status": "completed", "conclusion": conclusion}
+
+        def look(github: Github) -> CheckRun | None:
+            runs = self.repository(github).get_commit(sha).get_check_runs(check_name=CHECK, filter="all")
+            return next((run for run in runs if run.external_id == external_id and run.app.id == self.access.app_id), None)
+
+        def create(github: Github) -> CheckRun:
+            first = {**output, "annotations": parts[0]}
+            return self.repository(github).create_check_run(CHECK, sha, external_id=external_id, output=first, **state)
+
+        what = f"the check on {sha[:12]}"
+        before = self.asking.read(what, look)
+        run = before or self.asking.make(what, look, create)
+        if before is not None and not _as_wanted(before, status, conclusion, output):
+            self.asking.write(what, lambda _: run.edit(output={**output, "annotations": parts[0]}, **state))
+        if before is None or before.output.annotations_count < len(notes):
+            for part in parts[1:]:
+                self.asking.write(what, lambda _, part=part: run.edit(output={**output, "annotations": part}))  # type: ignore[misc]  # mypy cannot infer the default of a lambda
+
+
+def _as_wanted(run: CheckRun, status: str, conclusion: Conclusion | None, output: dict[str, Any]) -> bool:
+    wanted = "completed" if conclusion is not None else status
+    return (run.status, run.conclusion, run.output.title, run.output.summary) == (wanted, conclusion, output["title"], output["summary"])
+
+
+def _status(host: _Host, sha: str, conclusion: Conclusion | None, title: str) -> None:
+    """A commit status in the check's place: `neutral` is a success there, since it blocks nothing."""
+    state = "pending" if conclusion is None else "failure" if conclusion == "failure" else "success"
+    description = title[:MAX_DESCRIPTION]
+
+    def look(github: Github) -> CommitStatus | None:
+        latest = next((one for one in host.repository(github).get_commit(sha).get_statuses() if one.context == CHECK), None)
+        return latest if latest is not None and (latest.state, latest.description) == (state, description) else None
+
+    def create(github: Github) -> CommitStatus:
+        return host.repository(github).get_commit(sha).create_status(state, description=description, context=CHECK)
+
+    host.asking.make(f"the status of {sha[:12]}", look, create)

@@ -1,0 +1,124 @@
+"""A clone without a working tree: what `bot.hosting.Clone` says, by git itself through GitPython, with no hook and no user's settings."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+import git
+
+from runner.errors import FactoryError
+
+FETCHED = ("+refs/heads/*:refs/heads/*", "+refs/pull/*/head:refs/pull/*/head")
+PLAIN = ("100644", "100755")
+NAME, EMAIL = "Kernel Factory", "kernel-factory@users.noreply.github.com"
+EPOCH = "1970-01-01T00:00:00+00:00"
+
+
+class Clone:
+    """A bare clone of `url` in `folder`. `token` gives a fresh token for each use, which stands in no file and no argument."""
+
+    def __init__(self, folder: Path, url: str, token: Callable[[], str]) -> None:
+        self.url = url
+        self._token = token
+        try:
+            self._repository = git.Repo.init(folder, bare=True, mkdir=True)
+        except (git.GitError, OSError) as error:
+            raise FactoryError(f"{folder} can't be a clone: {error}") from error
+        self._repository.git.update_environment(
+            GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS="true", GIT_LITERAL_PATHSPECS="1"
+        )
+
+    def fetch(self) -> None:
+        """Everything that is new: branches and the heads of pull requests."""
+        self._remote("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *FETCHED)
+
+    def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
+        """The plain files below a folder of a commit, by their path within it; none where there is no such folder."""
+        if self._said("cat-file", "-t", f"{commit}:{path}", missing="") != "tree":
+            return {}
+        found = {}
+        for row in self._bytes("ls-tree", "-r", "-z", f"{commit}:{path}").decode("utf-8", "surrogateescape").split("\0"):
+            meta, _, name = row.partition("\t")
+            if name and meta.split()[0] in PLAIN:
+                found[name] = self._bytes("cat-file", "blob", meta.split()[2])
+        return found
+
+    def changed(self, before: str, after: str) -> Sequence[str]:
+        """The paths in which two commits differ."""
+        names = self._bytes("diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after).decode("utf-8", "surrogateescape")
+        return [name for name in names.split("\0") if name]
+
+    def merge_base(self, one: str, other: str) -> str:
+        """The best common ancestor."""
+        return self._said("merge-base", one, other)
+
+    def commit(self, parent: str | None, changes: Mapping[str, bytes | None], message: str, *, when: str = "") -> str:
+        """A commit on `parent` with these files written, or removed where they are None. `when` (ISO 8601) is its time.
+
+        Without a time it has its parent's, so that the same commit made again is the same.
+        """
+        when = when or (self._said("show", "--no-patch", "--format=%cI", parent) if parent is not None else EPOCH)
+        with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as rows:
+            index = {"GIT_INDEX_FILE": f"{scratch}/index"}
+            if parent is not None:
+                self._said("read-tree", parent, env=index)
+            for name, content in changes.items():
+                mode, blob = ("0", "0" * 40) if content is None else (PLAIN[0], self._blob(content))
+                rows.write(f"{mode} {blob}\t{name}\0".encode("utf-8", "surrogateescape"))
+            rows.seek(0)
+            self._said("update-index", "-z", "--index-info", env=index, stdin=rows)
+            tree = self._said("write-tree", env=index)
+        people = {f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", NAME), ("EMAIL", EMAIL))}
+        dates = {"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
+        parents = ("-p", parent) if parent is not None else ()
+        return self._said("commit-tree", *parents, "-m", message, tree, env={**people, **dates})
+
+    def push(self, refspec: str, lease: str | None = None) -> None:
+        """Push; with a `lease` only where the remote branch is still at that commit (empty: not there)."""
+        held = () if lease is None else (f"--force-with-lease={refspec.rpartition(':')[2]}:{lease}",)
+        self._remote("push", "--quiet", "--no-verify", *held, self.url, refspec)
+
+    def export(self, commit: str, path: str, folder: Path) -> None:
+        """Write a folder of a commit to `folder`, plain files only; nothing where the commit has no such folder."""
+        for name, data in self.tree(commit, path).items():
+            if ".." in PurePosixPath(name).parts or "\0" in name:
+                raise FactoryError(f"{commit[:12]}:{path} has a file called {name!r}")
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+
+    def _blob(self, content: bytes) -> str:
+        with tempfile.TemporaryFile() as data:
+            data.write(content)
+            data.seek(0)
+            return self._said("hash-object", "-w", "--stdin", stdin=data)
+
+    def _remote(self, *words: str) -> None:
+        """Run git against the remote, with a token in the environment."""
+        header = "Authorization: Basic " + base64.b64encode(f"x-access-token:{self._token()}".encode()).decode()
+        self._said(*words, env={"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader", "GIT_CONFIG_VALUE_0": header})
+
+    def _said(self, *words: str, missing: str | None = None, env: Mapping[str, str] | None = None, stdin: BinaryIO | None = None) -> str:
+        """What git says, without its last newline; `missing` where it fails and that is an answer too."""
+        try:
+            return self._bytes(*words, env=env, stdin=stdin).decode("utf-8", "surrogateescape").rstrip("\n")
+        except FactoryError:
+            if missing is None:
+                raise
+            return missing
+
+    def _bytes(self, *words: str, env: Mapping[str, str] | None = None, stdin: BinaryIO | None = None) -> bytes:
+        line = ["git", "-c", "core.hooksPath=/dev/null", *words]
+        try:
+            found = self._repository.git.execute(
+                line, istream=stdin, env=dict(env or {}), stdout_as_string=False, strip_newline_in_stdout=False
+            )
+        except git.GitCommandError as error:
+            said = error.stderr.strip().removeprefix("stderr: ").strip("'\n ")
+            raise FactoryError(f"git {words[0]}: {said or f'exit status {error.status}'}") from error
+        assert isinstance(found, bytes)
+        return found

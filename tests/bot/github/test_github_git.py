@@ -1,0 +1,79 @@
+"""The clone without a working tree, against a real bare repository: commits that repeat, leases, exports, nobody's hooks."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bot.github.git import Clone
+from runner.errors import FactoryError
+
+
+def git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    folder = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def clone(tmp_path: Path, remote: Path) -> Clone:
+    return Clone(tmp_path / "clone", f"file://{remote}", lambda: "secret-token")
+
+
+def test_a_commit_made_again_is_the_same(clone: Clone) -> None:
+    first = clone.commit(None, {"a/x.txt": b"one\n", "b": b"\0\xff"}, "first")
+    assert clone.commit(None, {"b": b"\0\xff", "a/x.txt": b"one\n"}, "first") == first
+    assert clone.tree(first, "a") == {"x.txt": b"one\n"}
+    assert clone.tree(first, "b") == clone.tree(first, "nothing") == {}
+    second = clone.commit(first, {"a/x.txt": None, "a/y/z": b"new"}, "second", when="2026-11-30T10:00:00+00:00")
+    assert clone.commit(first, {"a/x.txt": None, "a/y/z": b"new"}, "second", when="2026-11-30T10:00:00+00:00") == second
+    assert clone.tree(second, "a") == {"y/z": b"new"}
+    assert clone.changed(first, second) == ["a/x.txt", "a/y/z"]
+    assert clone.merge_base(first, second) == first
+
+
+def test_a_push_with_a_lease_moves_only_what_was_seen(clone: Clone, remote: Path, tmp_path: Path) -> None:
+    first = clone.commit(None, {"x": b"1"}, "first")
+    clone.push(f"{first}:refs/heads/main", lease="")
+    second = clone.commit(first, {"x": b"2"}, "second")
+    with pytest.raises(FactoryError, match="git push"):
+        clone.push(f"{second}:refs/heads/main", lease="")
+    clone.push(f"{second}:refs/heads/main", lease=first)
+    assert git(remote, "rev-parse", "main") == second
+    other = Clone(tmp_path / "other", f"file://{remote}", lambda: "t")
+    other.fetch()
+    assert other.tree(second, "") == {"x": b"2"}
+    clone.push(f"+{first}:refs/factory/c/1")
+    assert git(remote, "rev-parse", "refs/factory/c/1") == first
+
+
+def test_only_plain_files_are_exported(clone: Clone, remote: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    git(tmp_path, "clone", "-q", str(remote), str(work))
+    (work / "k").mkdir()
+    (work / "k" / "plain").write_text("text")
+    (work / "k" / "link").symlink_to("/etc/passwd")
+    git(work, "add", ".")
+    git(work, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "m")
+    git(work, "push", "-q", "origin", "HEAD:main")
+    clone.fetch()
+    clone.export(git(work, "rev-parse", "HEAD"), "k", tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"plain"}
+
+
+def test_the_token_is_in_no_argument_and_no_file(clone: Clone, remote: Path, tmp_path: Path) -> None:
+    hook = tmp_path / "clone" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    commit = clone.commit(None, {"x": b"1"}, "first")
+    clone.push(f"{commit}:refs/heads/main")
+    assert git(remote, "rev-parse", "main") == commit
+    assert "secret-token" not in (tmp_path / "clone" / "config").read_text()
