@@ -1,0 +1,219 @@
+"""The API of Actions: a workflow is dispatched, its run is executed on this machine, and its artifacts are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+from typing import Any
+
+import yaml
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Response
+
+from bot.forge.bare import Bare
+from bot.forge.forge import Forge
+from bot.forge.model import Artifact, Refused, Repository, Run, now
+from bot.forge.runs import Finished, execute
+from bot.forge.web import PREFIX, Actor, Given, TheForge, TheRepository, Writer, paged
+
+router = APIRouter(prefix=f"{PREFIX}/repos/{{owner}}/{{name}}/actions")
+LARGE = 256 << 20
+
+
+@router.post("/workflows/{workflow}/dispatches")
+def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow: str, given: Given) -> Response:
+    bare = Bare(repository.folder)
+    branch = str(given.get("ref", "")).removeprefix("refs/heads/")
+    with forge.lock:
+        sha = bare.head(branch)
+        if sha is None:
+            raise Refused(422, f"No ref found for: {branch}")
+        # A workflow is known by its file on the default branch, and is taken from the branch it is dispatched on.
+        if bare.file(bare.head(repository.default_branch) or "", f".github/workflows/{workflow}") is None:
+            raise Refused(404, "Not Found")
+        inputs = _inputs(bare.file(sha, f".github/workflows/{workflow}"), given.get("inputs") or {})
+        run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs)
+        repository.runs[run.id] = run
+        _tell(forge, repository, run, "requested")
+    thread = threading.Thread(target=_executed, args=(forge, repository, run), name=f"run {run.id}", daemon=True)
+    forge.threads.append(thread)
+    thread.start()
+    if not given.get("return_run_details") or forge.faults.take("no_run_id") is not None:
+        return Response(status_code=204)
+    told = _run(forge, repository, run)
+    return JSONResponse({"workflow_run_id": run.id, "run_url": told["url"], "html_url": told["html_url"]})
+
+
+def _inputs(workflow: bytes | None, given: dict[str, Any]) -> dict[str, str]:
+    """The inputs of a dispatch with the workflow's defaults. Raises `Refused` (422) for ones that it does not have, or that lack."""
+    loaded = yaml.safe_load(workflow or b"") or {}
+    # YAML 1.1 reads the key `on` as true.
+    on = loaded.get(True, loaded.get("on"))
+    if not isinstance(on, dict) or "workflow_dispatch" not in on:
+        raise Refused(422, "Workflow does not have 'workflow_dispatch' trigger")
+    known: dict[str, Any] = (on["workflow_dispatch"] or {}).get("inputs") or {}
+    for name in given:
+        if name not in known:
+            raise Refused(422, f'Unexpected inputs provided: ["{name}"]')
+    inputs = {}
+    for name, about in known.items():
+        value = given.get(name, (about or {}).get("default", ""))
+        if name not in given and (about or {}).get("required") and value == "":
+            raise Refused(422, f"Required input '{name}' not provided")
+        inputs[name] = str(value)
+    if sum(map(len, inputs.values())) > 65_535:
+        raise Refused(422, "inputs are too large")
+    return inputs
+
+
+def _executed(forge: Forge, repository: Repository, run: Run) -> None:
+    """Execute a run to its end."""
+    take = forge.faults.take
+    queued, hangs = take("run_queued") is not None, take("run_hangs") is not None
+    if not queued:
+        _now(forge, repository, run, "in_progress")
+    if queued or hangs:
+        run.cancelled.wait()
+        finished = Finished("cancelled")
+    elif take("run_fails") is not None:
+        finished = Finished("failure", log="the forge was told to have it fail")
+    else:
+        finished = execute(
+            repository.folder,
+            run.workflow,
+            f"refs/heads/{run.branch}",
+            run.sha,
+            run.inputs,
+            run.id,
+            forge.folder / "runs" / str(run.id),
+            forge.url,
+            full_name=repository.full_name,
+            actor=run.actor.login,
+            cancelled=run.cancelled,
+        )
+    artifacts = [_artifact(forge, name, path) for name, path in finished.artifacts.items() if take("artifact_missing") is None]
+    with forge.lock:
+        run.artifacts, run.log, run.summary, run.conclusion = artifacts, finished.log, finished.summary, finished.conclusion
+        if take("run_foreign") is not None:
+            run.sha = Bare(repository.folder).commit(run.sha).tree
+    _now(forge, repository, run, "completed")
+
+
+def _artifact(forge: Forge, name: str, path: Path) -> Artifact:
+    """What a run kept, or what a misbehaviour makes of it."""
+    take = forge.faults.take
+    if take("artifact_large") is not None:
+        with path.open("ab") as file:
+            file.truncate(LARGE)
+    if take("artifact_not_zip") is not None:
+        path.write_bytes(b"this is not what its name says")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if take("artifact_digest") is not None:
+        digest = "0" * 64
+    return Artifact(forge.next_id(), name, path, digest, expired=take("artifact_expired") is not None)
+
+
+def _now(forge: Forge, repository: Repository, run: Run, status: str) -> None:
+    with forge.lock:
+        run.status, run.updated = status, now()
+        _tell(forge, repository, run, status)
+
+
+def _tell(forge: Forge, repository: Repository, run: Run, action: str) -> None:
+    told = {"workflow": forge.shapes.workflow(repository, run.workflow), "workflow_run": _run(forge, repository, run)}
+    forge.tell(repository, run.actor, "workflow_run", action=action, **told)
+
+
+def _run(forge: Forge, repository: Repository, run: Run) -> dict[str, Any]:
+    return forge.shapes.run(repository, forge.owner(repository), run, "")
+
+
+def _found(repository: Repository, run_id: int) -> Run:
+    found = repository.runs.get(run_id)
+    if found is None:
+        raise Refused(404, "Not Found")
+    return found
+
+
+@router.get("/workflows/{workflow}")
+def workflow(forge: TheForge, actor: Actor, repository: TheRepository, workflow: str) -> Any:
+    bare = Bare(repository.folder)
+    if bare.file(bare.head(repository.default_branch) or "", f".github/workflows/{workflow}") is None:
+        raise Refused(404, "Not Found")
+    return forge.shapes.workflow(repository, workflow)
+
+
+@router.get("/runs")
+def runs(request: Request, forge: TheForge, actor: Actor, repository: TheRepository) -> Response:
+    wanted = request.query_params
+    found = [
+        one
+        for one in reversed(repository.runs.values())
+        if wanted.get("actor") in (None, one.actor.login)
+        and wanted.get("branch") in (None, one.branch)
+        and wanted.get("event") in (None, "workflow_dispatch")
+        and wanted.get("head_sha") in (None, one.sha)
+    ]
+    return paged(request, [_run(forge, repository, one) for one in found], "workflow_runs")
+
+
+@router.get("/workflows/{workflow}/runs")
+def workflow_runs(request: Request, forge: TheForge, actor: Actor, repository: TheRepository, workflow: str) -> Response:
+    return runs(request, forge, actor, repository)
+
+
+@router.get("/runs/{run_id}")
+def run(forge: TheForge, actor: Actor, repository: TheRepository, run_id: int) -> Any:
+    return _run(forge, repository, _found(repository, run_id))
+
+
+@router.post("/runs/{run_id}/cancel", status_code=202)
+def cancel(forge: TheForge, actor: Writer, repository: TheRepository, run_id: int) -> Any:
+    found = _found(repository, run_id)
+    if found.status == "completed":
+        raise Refused(409, "Cannot cancel a workflow run that is completed.")
+    found.cancelled.set()
+    return {}
+
+
+@router.get("/runs/{run_id}/artifacts")
+def artifacts(request: Request, forge: TheForge, actor: Actor, repository: TheRepository, run_id: int) -> Response:
+    found = _found(repository, run_id)
+    name = request.query_params.get("name")
+    told = [forge.shapes.artifact(repository, found, one) for one in found.artifacts if name in (None, one.name)]
+    return paged(request, told, "artifacts")
+
+
+def _kept(repository: Repository, artifact_id: int) -> tuple[Run, Artifact]:
+    for found in repository.runs.values():
+        for artifact in found.artifacts:
+            if artifact.id == artifact_id:
+                return found, artifact
+    raise Refused(404, "Not Found")
+
+
+@router.get("/artifacts/{artifact_id}")
+def artifact(forge: TheForge, actor: Actor, repository: TheRepository, artifact_id: int) -> Any:
+    return forge.shapes.artifact(repository, *_kept(repository, artifact_id))
+
+
+@router.get("/artifacts/{artifact_id}/zip")
+def archive(forge: TheForge, actor: Actor, repository: TheRepository, artifact_id: int) -> Response:
+    _, kept = _kept(repository, artifact_id)
+    if kept.expired:
+        raise Refused(410, "Artifact has expired")
+    # GitHub sends on to a storage address that needs no credentials: so does this.
+    return RedirectResponse(f"{forge.url}/storage/{repository.full_name}/{kept.id}/{kept.digest}", 302)
+
+
+storage = APIRouter()
+
+
+@storage.get("/storage/{owner}/{name}/{artifact_id}/{digest}")
+def stored(repository: TheRepository, artifact_id: int, digest: str) -> Response:
+    _, kept = _kept(repository, artifact_id)
+    if digest != kept.digest:
+        raise Refused(404, "Not Found")
+    return FileResponse(kept.path, media_type="application/zip")
