@@ -24,6 +24,7 @@ from runner.errors import FactoryError
 WORKFLOW = "evaluate.yml"
 WORKFLOW_PATH = f".github/workflows/{WORKFLOW}"
 ARTIFACT = "evaluation"
+FIRST_LOOK = 0.2
 
 
 class Branch(Protocol):
@@ -115,7 +116,7 @@ class Ticket(State):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long is waited: between two looks, for a machine to take the run, and for the run beyond its time. In seconds."""
+    """How long is waited: between two looks at most, for a machine to take the run, and for the run beyond its time. In seconds."""
 
     poll: float = 5.0
     queue: float = 1800.0
@@ -177,7 +178,8 @@ class Dispatcher:
             if running is not None and now - running > ticket.seconds_allowed + self.patience.overrun:
                 self.runs.cancel(number)
                 raise Lost(f"run {number} did not end within {now - running:.0f} s, and was cancelled", now - running)
-            time.sleep(self.patience.poll)
+            # A short run is looked at often, a long one seldom.
+            time.sleep(min(self.patience.poll, FIRST_LOOK + (now - queued) / 10))
         return run, 0.0 if running is None else time.monotonic() - running
 
     def _foreign(self, ticket: Ticket, run: Run) -> str:

@@ -20,6 +20,7 @@ from bot.campaign.state import Entry, Tuning
 from bot.campaign.store import Store
 from bot.evidence.notebook import Notebook
 from bot.forge.runs import Finished, execute
+from bot.github.git import Clone
 from runner.candidate import candidate_from_files, read_candidate
 from runner.errors import FactoryError
 from runner.spec.load import load_spec
@@ -57,9 +58,9 @@ class Repository:
         self.finished: dict[int, Finished] = {}
         self._git("init", "--quiet", "--bare", "--initial-branch=main", str(self.bare))
 
-    def _git(self, *words: str, given: bytes = b"") -> str:
+    def _git(self, *words: str) -> str:
         environment = {"PATH": os.environ["PATH"], "GIT_DIR": str(self.bare), "GIT_CONFIG_GLOBAL": os.devnull}
-        done = subprocess.run(["git", *words], input=given, capture_output=True, check=True, env=environment)
+        done = subprocess.run(["git", *words], capture_output=True, check=True, env=environment)
         return done.stdout.decode().strip()
 
     def default_branch(self) -> Branch:
@@ -67,17 +68,6 @@ class Repository:
 
     def head(self, branch: str) -> str | None:
         return self._git("rev-parse", f"refs/heads/{branch}")
-
-    def commit(self, parent: str | None, changes: Mapping[str, bytes | None], message: str) -> str:
-        lines = b"commit refs/heads/scratch\ncommitter a <a@b> 0 +0000\ndata 1\nm\ndeleteall\n"
-        for name, data in changes.items():
-            lines += f"M 100644 inline {name}\ndata {len(data or b'')}\n".encode() + (data or b"") + b"\n"
-        self._git("fast-import", "--quiet", "--force", given=lines)
-        return self._git("rev-parse", "refs/heads/scratch")
-
-    def push(self, refspec: str) -> None:
-        commit, _, ref = refspec.removeprefix("+").partition(":")
-        self._git("update-ref", ref, commit)
 
     def dispatch(self, workflow: str, ref: str, inputs: Mapping[str, str]) -> int:
         number = len(self.runs) + 1
@@ -127,14 +117,14 @@ def test_a_round_is_judged_by_a_dispatched_run(tmp_path: Path, notebook: Noteboo
     specs = tmp_path / "kernel-specs"
     spec = load_spec(write_real_spec(specs / "gate-cpu"))
     repository = Repository(tmp_path)
+    clone = Clone(tmp_path / "clone", str(repository.bare), lambda: "no token is needed here")
     files: dict[str, bytes | None] = {
         str(path.relative_to(tmp_path)): path.read_bytes() for path in specs.rglob("*") if path.is_file() and path.suffix != ".pyc"
     }
-    repository.push(f"{repository.commit(None, {**files, '.github/workflows/evaluate.yml': WORKFLOW.read_bytes()}, 'm')}:refs/heads/main")
+    main = clone.commit(None, {**files, ".github/workflows/evaluate.yml": WORKFLOW.read_bytes()}, "The spec")
+    clone.push(f"{main}:refs/heads/main")
     store = Store(tmp_path / "state")
-    port = ActionsEvaluation(
-        repository, repository, Journal(notebook, store, Terminal()), store, login=BOT, patience=Patience(0.05, 60, 240)
-    )
+    port = ActionsEvaluation(repository, clone, Journal(notebook, store, Terminal()), store, login=BOT, patience=Patience(0.05, 60, 240))
 
     seed = read_candidate(spec.folder / "seeds" / "fused", spec.spec.policy)
     champion = read_candidate(spec.folder / "kernel", spec.spec.policy)
