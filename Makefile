@@ -5,7 +5,7 @@ TORCH ?= torch==2.13.0
 SPEC ?= kernel-specs/rmsnorm-cpu
 ARGS ?=
 
-.PHONY: setup campaign test attack lint clean
+.PHONY: setup demo campaign test attack lint clean
 
 setup: $(VENV)/.campaign
 
@@ -18,8 +18,15 @@ $(VENV)/.campaign: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.campaign
-	$(VENV)/bin/pip install --quiet --editable '.[runner,models,dev]'
+	$(VENV)/bin/pip install --quiet --editable '.[runner,models,github,dev]'
 	touch $@
+
+$(VENV)/.demo: $(VENV)/.campaign
+	$(VENV)/bin/pip install --quiet --editable '.[runner,github]'
+	touch $@
+
+demo: $(VENV)/.demo
+	$(VENV)/bin/kernel-factory demo $(ARGS)
 
 campaign: $(VENV)/.campaign
 	$(VENV)/bin/kernel-factory campaign $(SPEC) $(ARGS)

@@ -1,4 +1,4 @@
-"""The command `kernel-factory`: check specs, run a campaign on this machine, look into the notebook."""
+"""The command `kernel-factory`: check specs, run a campaign on this machine or on a forge, look into the notebook, show it all."""
 
 from __future__ import annotations
 
@@ -82,6 +82,35 @@ def notebook(spec: Spec, state: State = None) -> None:
     with Notebook(_state(state) / "notebook.sqlite") as book:
         for experiment in book.experiments(identifier):
             typer.echo(line(experiment))
+
+
+@app.command()
+def serve(state: State = None) -> None:
+    """The bot for one repository on a forge: webhooks, campaigns, pull requests. Its settings are the KERNEL_FACTORY_… variables."""
+    from bot.serve import serve as serve_until_ended
+    from bot.settings import Settings
+
+    serve_until_ended(Settings(), _state(state))
+
+
+@app.command()
+def demo(
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Approve the winner by itself, through the page that a person would use.")
+    ] = False,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write a summary for programs to this file.")] = None,
+    spec: Annotated[Path | None, typer.Option("--spec", help="Another spec than the project's own.")] = None,
+    state: State = None,
+) -> None:
+    """The whole loop on this machine: a forge, the bot, a spec that is committed, pull requests, a winner that you approve in a browser."""
+    from bot.demo import Asked, demo
+
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        demo(Asked(_state(state), approve=approve, json_path=json_path, spec=spec.resolve() if spec is not None else None))
+    except KeyboardInterrupt:
+        print("interrupted; nothing is left running", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _run(asked: Asked, json_path: Path | None) -> None:

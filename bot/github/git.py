@@ -29,7 +29,13 @@ class Clone:
         except (git.GitError, OSError) as error:
             raise FactoryError(f"{folder} can't be a clone: {error}") from error
         self._repository.git.update_environment(
-            GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null", GIT_TERMINAL_PROMPT="0", GIT_ASKPASS="true", GIT_LITERAL_PATHSPECS="1"
+            # Named, never looked for: without its folder git would take whatever repository lies around the process.
+            GIT_DIR=str(folder.resolve()),
+            GIT_CONFIG_NOSYSTEM="1",
+            GIT_CONFIG_GLOBAL="/dev/null",
+            GIT_TERMINAL_PROMPT="0",
+            GIT_ASKPASS="true",
+            GIT_LITERAL_PATHSPECS="1",
         )
 
     def fetch(self) -> None:
