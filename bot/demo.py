@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
@@ -45,8 +46,17 @@ class Asked:
 
 def demo(asked: Asked) -> None:
     """Run the demo to its end. Raises `FactoryError` when it can't go on; Ctrl-C is `KeyboardInterrupt`, and nothing is left running."""
-    begun = time.monotonic()
     folder = asked.state / "demo"
+    with (asked.state / "demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise FactoryError(f"a demo runs in {folder} already; one at a time, or name another state folder") from error
+        _demo(asked, folder)
+
+
+def _demo(asked: Asked, folder: Path) -> None:
+    begun = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with running(folder / "forge") as forge:
@@ -67,7 +77,8 @@ def demo(asked: Asked) -> None:
             process.wait()
     told["seconds"] = round(time.monotonic() - begun, 1)
     if asked.json_path is not None:
-        write_atomically(asked.json_path.absolute(), json.dumps(told, indent=1).encode() + b"\n")
+        kept = {name: value for name, value in told.items() if name not in ("table", "lessons")}
+        write_atomically(asked.json_path.absolute(), json.dumps(kept, indent=1).encode() + b"\n")
     _story(told, folder)
 
 
@@ -204,7 +215,22 @@ def _post(address: str, form: dict[str, str]) -> None:
 
 
 def _story(told: dict[str, Any], folder: Path) -> None:
-    print(json.dumps(told, indent=1))
+    """What happened, in a few lines on standard output."""
+    print(f"\nCampaign {told['campaign']}: {told['status']}. {told['reason']}.")
+    print(f"  {told['evaluations']} evaluations in {told['rounds']} rounds, {told['seconds']:.0f} seconds in all")
+    for pull in told["pull_requests"]:
+        print(f"  pull request {pull['number']} of {pull['agent']}: {pull['state']}, {pull['verdict']}")
+    winner = told["winner"]
+    if winner is not None:
+        low, high = winner["interval"]
+        print(f"  the winner is {winner['speedup']:.3f} times as fast as the best baseline ({low:.3f}–{high:.3f})")
+        same = "exactly the judged kernel" if told["merged_kernel_tree"] == winner["kernel_tree"] else "NOT the judged kernel"
+        print(f"  approved by {told['approved_by'] or 'nobody, as the spec allows'}; merged: {same}, {told['merged_kernel_tree']}")
+    for line in told["table"]:
+        print(line)
+    for lesson in told["lessons"]:
+        print(f"  lesson: {lesson}")
+    print(f"\nThe forge's repositories lie in {folder / 'forge'}, the bot's notebook in {folder / 'bot'}.", flush=True)
 
 
 def _say(text: str) -> None:

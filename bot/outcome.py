@@ -7,12 +7,17 @@ from typing import Any
 from bot.campaign.branches import campaign_of
 from bot.campaign.hosted import PERSON
 from bot.campaign.state import Ending, Order
+from bot.campaign.steps import lessons_of
+from bot.campaign.store import Store
+from bot.campaign.story import table
 from bot.evidence.notebook import Notebook
 from bot.hosting import Repository
 
+LESSONS_TOLD = 5
 
-def hosted_summary(repository: Repository, notebook: Notebook, order: Order, ending: Ending) -> dict[str, Any]:
-    """The content of the demo's `--json`, without its time."""
+
+def hosted_summary(repository: Repository, notebook: Notebook, store: Store, order: Order, ending: Ending) -> dict[str, Any]:
+    """The content of the demo's `--json`, and the lines of the winner's table and the lessons for its story."""
     experiments = notebook.experiments(order.spec, campaign=order.campaign)
     pulls = []
     for pull in repository.pull_requests(state="all"):
@@ -46,4 +51,6 @@ def hosted_summary(repository: Repository, notebook: Notebook, order: Order, end
         "merged_kernel_tree": merged.kernel_tree if merged is not None else None,
         "evaluations": len(experiments),
         "seconds": ending.seconds,
+        "table": table(store.result(winner.result)) if winner is not None else [],
+        "lessons": [lesson.statement for lesson in lessons_of(notebook.experiments(order.spec, first=order.campaign))[:LESSONS_TOLD]],
     }

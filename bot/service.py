@@ -170,7 +170,7 @@ class Service:
             "spec": order.spec,
             "ended": ending is not None,
             "pull": waiting.model_dump() if waiting is not None else None,
-            "summary": hosted_summary(self.repository, self.notebook, order, ending) if ending is not None else None,
+            "summary": hosted_summary(self.repository, self.notebook, self.store, order, ending) if ending is not None else None,
         }
 
     def ending(self, campaign: str) -> Ending | None:

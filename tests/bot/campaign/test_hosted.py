@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
+import random
+import re
 import subprocess
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from bot.hosting import PullRequest
 DRIVER = Path(__file__).with_name("hosted_driver.py")
 SPEC_ID = "double-formula"
 FOLDER = f"kernel-specs/{SPEC_ID}"
+KILL_SEEDS = 3
 
 
 @functools.cache
@@ -203,3 +207,38 @@ def test_a_persons_right_and_faster_kernel_is_merged(yard: Yard) -> None:
     assert forge.clone.git("rev-parse", f"{MAIN}:{kernel}") == summary["winner"]["kernel_tree"]
     assert forge.pull_request(pull.number).merged
     assert forge.pull_request(pull.number).title == "Mine is faster"
+
+
+def kill_points(events: list[str], seeds: int) -> list[list[str]]:
+    """The engine's commits and the port's calls of an undisturbed campaign, dealt out: a few kills a seed, one a process."""
+    decisive = [event for event in events if ("commit of" in event or "call of" in event) and "workflow" not in event]
+    chosen = random.Random(2026).sample(decisive, min(len(decisive), 2 * seeds))
+    return [chosen[number::seeds] for number in range(seeds)]
+
+
+def test_a_killed_bot_ends_as_it_would_have_and_writes_nothing_twice(yard: Yard, tmp_path: Path) -> None:
+    log = tmp_path / "events"
+    yard.commit_spec(approval="none")
+    (expected,) = yard.run(log=str(log))
+    whole = yard.forge
+    for number, points in enumerate(kill_points(log.read_text().splitlines(), KILL_SEEDS)):
+        killed = Yard(tmp_path / f"killed-{number}")
+        (killed.root / "forge").mkdir(parents=True)
+        killed.forge.commit({"README.md": b"Kernels\n"}, "Begin")
+        killed.commit_spec(approval="none")
+        for point in points:
+            killed.begin(kill=point)
+            killed.ended()
+        (told,) = killed.run()
+        for name in ("status", "pull_requests", "merged_kernel_tree", "evaluations", "rounds"):
+            assert told["summary"][name] == expected["summary"][name], (points, name)
+        assert made(killed.forge) == made(whole), points
+
+
+def made(forge: SmallForge) -> Counter[str]:
+    """What was made, closed and merged on a forge, and how often; a commit's name differs from forge to forge."""
+    with forge.state() as state:
+        kept = [write for write in state["writes"] if write[0] in ("open", "make", "close", "merge")]
+    return Counter(
+        " ".join(str(word) for word in write if not re.fullmatch("[0-9a-f]{40}", str(word)) and "/" not in str(word)) for write in kept
+    )
