@@ -17,7 +17,7 @@ class Settings(BaseSettings):
     `model_url` is the base URL of a server that speaks OpenAI's chat completions (with its `/v1`); without it, or without
     `model_name`, every `author` lineage is off. `model_key` is the bearer token that the server wants, if any.
     `repository` (`owner/name`) on the forge at `api_url` is what `kernel-factory serve` works for: as a GitHub App (`app_id`,
-    `app_key`, the file of its private key, and `app_installation`) or with a personal `token`. The forge signs deliveries with `webhook_secret`.
+    `app_key`, the file of its private key, and `app_installation`) or with a personal `token`. `webhook_secret` signs deliveries.
     `model_usd_input` and `model_usd_output` are what a million tokens read and written cost, in dollars: what `budget.usd` is counted by.
     """
 
