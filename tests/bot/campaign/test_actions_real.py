@@ -1,12 +1,8 @@
-"""The evaluate port with nothing replaced: a bare repository, this project's own evaluate.yml, act, the installed kernel-runner."""
+"""The evaluate port with nothing replaced: the client, the local forge, this project's own evaluate.yml, act, and `kernel-runner`."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,113 +15,76 @@ from bot.campaign.live import Terminal
 from bot.campaign.state import Entry, Tuning
 from bot.campaign.store import Store
 from bot.evidence.notebook import Notebook
-from bot.forge.runs import Finished, execute
+from bot.forge.server import Handle, running
+from bot.github.auth import Access, App
+from bot.github.client import Repository
 from bot.github.git import Clone
 from runner.candidate import candidate_from_files, read_candidate
 from runner.errors import FactoryError
-from runner.spec.load import load_spec
+from runner.spec.load import LoadedSpec, load_spec
 from runner.verdict import Verdict
 
-WORKFLOW = Path(__file__).parents[3] / ".github" / "workflows" / "evaluate.yml"
-BOT = "kernel-factory[bot]"
+# The client still asks PyGithub for a lazy repository by an argument that it is going to drop; only that warning is let through.
+pytestmark = pytest.mark.filterwarnings("ignore:Argument lazy is deprecated:DeprecationWarning")
+NAME = "team/kernels"
+WORKFLOW = ".github/workflows/evaluate.yml"
+REAL = (Path(__file__).parents[3] / WORKFLOW).read_bytes()
+# As evaluate.yml, but that it judges nothing: quick, for what goes wrong around a run.
+EMPTY = b"""\
+on:
+  workflow_dispatch:
+    inputs: {request: {type: string}, commit: {type: string}, labels: {type: string}, minutes: {type: string}}
+jobs:
+  evaluate:
+    runs-on: [self-hosted]
+    steps:
+      - run: mkdir evaluation && echo '{}' > evaluation/batch.json
+      - uses: actions/upload-artifact@ea165f8d65b6e75b540449e92b4886f43607fa02
+        with: {name: evaluation, path: evaluation}
+"""
 
 
-@dataclass(frozen=True)
-class Branch:
-    name: str
+class Field:
+    """A forge with a repository that a person committed the spec to, and the bot's port on it."""
 
-
-@dataclass(frozen=True)
-class Run:
-    id: int
-    head_sha: str
-    status: str = "in_progress"
-    conclusion: str | None = None
-    path: str = ".github/workflows/evaluate.yml"
-    event: str = "workflow_dispatch"
-    head_branch: str = "main"
-    actor: str = BOT
-    attempt: int = 1
-
-
-class Repository:
-    """A bare repository on this disk, whose dispatched runs are executed by act, each in a thread."""
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, forge: Handle, notebook: Notebook) -> None:
         self.folder = folder
-        self.bare = folder / "origin.git"
-        self.runs: dict[int, Run] = {}
-        self.finished: dict[int, Finished] = {}
-        self._git("init", "--quiet", "--bare", "--initial-branch=main", str(self.bare))
+        self.forge = forge
+        self.url = forge.create_repository(NAME)
+        self.person = forge.add_user("ada", write=True)
+        self.spec: LoadedSpec = load_spec(write_real_spec(folder / "kernel-specs" / "gate-cpu"))
+        access = Access(forge.api_url, App(forge.app.app_id, forge.app.private_key, forge.app.installation_id))
+        self.store = Store(folder / "state")
+        self.port = ActionsEvaluation(
+            Repository(access, NAME),
+            Clone(folder / "clone", self.url, access.token),
+            Journal(notebook, self.store, Terminal()),
+            self.store,
+            login=forge.app.login,
+            patience=Patience(0.2, 1.0, 120.0),
+        )
 
-    def _git(self, *words: str) -> str:
-        environment = {"PATH": os.environ["PATH"], "GIT_DIR": str(self.bare), "GIT_CONFIG_GLOBAL": os.devnull}
-        done = subprocess.run(["git", *words], capture_output=True, check=True, env=environment)
-        return done.stdout.decode().strip()
-
-    def default_branch(self) -> Branch:
-        return Branch("main")
-
-    def head(self, branch: str) -> str | None:
-        return self._git("rev-parse", f"refs/heads/{branch}")
-
-    def dispatch(self, workflow: str, ref: str, inputs: Mapping[str, str]) -> int:
-        number = len(self.runs) + 1
-        sha = self.head(ref) or ""
-        self.runs[number] = Run(number, sha)
-
-        def work() -> None:
-            done = execute(
-                self.bare,
-                workflow,
-                f"refs/heads/{ref}",
-                sha,
-                inputs,
-                number,
-                self.folder / "runs" / str(number),
-                "http://127.0.0.1:1",
-                actor=BOT,
-                seconds=300,
-            )
-            self.finished[number] = done
-            self.runs[number] = replace(self.runs[number], status="completed", conclusion=done.conclusion)
-
-        threading.Thread(target=work).start()
-        return number
-
-    def run(self, run_id: int) -> Run:
-        return self.runs[run_id]
-
-    def cancel(self, run_id: int) -> None:
-        raise AssertionError("nothing is to be cancelled here")
-
-    def artifact(self, run_id: int, name: str, max_bytes: int) -> bytes:
-        path = self.finished[run_id].artifacts.get(name)
-        if path is None:
-            raise FactoryError(f"no artifact {name}:\n{self.finished[run_id].log}")
-        return path.read_bytes()
+    def commit(self, workflow: bytes) -> None:
+        """Push the spec and the workflow to the default branch, as a person."""
+        files: dict[str, bytes | None] = {
+            str(path.relative_to(self.folder)): path.read_bytes()
+            for path in self.spec.folder.rglob("*")
+            if path.is_file() and path.suffix != ".pyc"
+        }
+        clone = Clone(self.folder / "person", self.url, lambda: self.person)
+        clone.push(f"{clone.commit(None, {**files, WORKFLOW: workflow}, 'The spec')}:refs/heads/main")
 
 
 @pytest.fixture
-def notebook(tmp_path: Path) -> Iterator[Notebook]:
-    with Notebook(tmp_path / "state" / "notebook.sqlite") as made:
-        yield made
+def field(tmp_path: Path) -> Iterator[Field]:
+    with running(tmp_path / "forge") as forge, Notebook(tmp_path / "state" / "notebook.sqlite") as notebook:
+        yield Field(tmp_path, forge, notebook)
 
 
 @pytest.mark.measures
-def test_a_round_is_judged_by_a_dispatched_run(tmp_path: Path, notebook: Notebook) -> None:
-    specs = tmp_path / "kernel-specs"
-    spec = load_spec(write_real_spec(specs / "gate-cpu"))
-    repository = Repository(tmp_path)
-    clone = Clone(tmp_path / "clone", str(repository.bare), lambda: "no token is needed here")
-    files: dict[str, bytes | None] = {
-        str(path.relative_to(tmp_path)): path.read_bytes() for path in specs.rglob("*") if path.is_file() and path.suffix != ".pyc"
-    }
-    main = clone.commit(None, {**files, ".github/workflows/evaluate.yml": WORKFLOW.read_bytes()}, "The spec")
-    clone.push(f"{main}:refs/heads/main")
-    store = Store(tmp_path / "state")
-    port = ActionsEvaluation(repository, clone, Journal(notebook, store, Terminal()), store, login=BOT, patience=Patience(0.05, 60, 240))
-
+def test_a_round_is_judged_by_a_dispatched_run(field: Field) -> None:
+    field.commit(REAL)
+    spec, store = field.spec, field.store
     seed = read_candidate(spec.folder / "seeds" / "fused", spec.spec.policy)
     champion = read_candidate(spec.folder / "kernel", spec.spec.policy)
     source = champion.files["gate.cpp"].replace(b"+ value;", b"- value;")
@@ -138,9 +97,10 @@ def test_a_round_is_judged_by_a_dispatched_run(tmp_path: Path, notebook: Noteboo
         entry.model_copy(update={"agent": "champion", "tree": store.put_candidate(champion)}),
     ]
 
-    tuned, refused, slow = port.evaluate(spec, entries, 600)
+    tuned, refused, slow = field.port.evaluate(spec, entries, 600)
 
-    assert len(repository.runs) == 2, repository.finished[max(repository.finished)].log
+    runs = list(field.forge.state(NAME).runs.values())
+    assert [run.conclusion for run in runs] == ["success", "success"], runs[-1].log
     # Which of the two it is depends on the neighbours of this machine.
     timed = (Verdict.ACCEPTED, Verdict.SLOWER)
     assert (tuned.experiments, tuned.verdict in timed, tuned.speedup is not None) == (2, True, True)
@@ -150,5 +110,31 @@ def test_a_round_is_judged_by_a_dispatched_run(tmp_path: Path, notebook: Noteboo
     assert slow.result is not None
     assert store.result(slow.result).identity.kernel_tree == champion.tree
     assert store.candidate(tuned.tree, spec.spec.policy).manifest.table
-    assert "1 of 3: c-1/1/tpe/0" in repository.finished[2].log
-    assert "incorrect" in repository.finished[2].summary
+    assert "1 of 3: c-1/1/tpe/0" in runs[-1].log
+    assert "incorrect" in runs[-1].summary
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("run_queued", "no machine with the labels self-hosted"),
+        ("run_fails", "ended as failure"),
+        ("run_foreign", "its commit is"),
+        ("artifact_missing", "no artifact"),
+        ("artifact_expired", "expired"),
+        ("artifact_large", "are allowed"),
+        ("artifact_not_zip", "no zip file"),
+        ("artifact_digest", "digest"),
+        ("", "no kernel-batch-answer"),
+    ],
+)
+def test_what_a_forge_does_to_a_run_is_told(field: Field, kind: str, reason: str) -> None:
+    field.commit(EMPTY)
+    if kind:
+        field.forge.misbehave(kind)
+    with pytest.raises(FactoryError, match=f"no machine judges gate-cpu: .*{reason}"):
+        field.port.place(field.spec)
+    assert field.forge.misbehaviours_left == 0
+    if kind == "run_queued":
+        (run,) = field.forge.state(NAME).runs.values()
+        assert run.cancelled.is_set()
