@@ -86,7 +86,11 @@ class Access:
         if self._login is None:
             try:
                 app = self.as_app()
-                self._login = f"{app.get_app().slug}[bot]" if app is not None else self.github().get_user().login
+                if app is None:
+                    self._login = self.github().get_user().login
+                else:
+                    _, told_of = app.requester.requestJsonAndCheck("GET", "/app")
+                    self._login = f"{told_of['slug']}[bot]"
             except GithubException as error:
                 raise FactoryError(f"the credentials are refused at {self.api_url}: {told(error)}") from error
         return self._login

@@ -38,8 +38,8 @@ class Repository(Runs, Checks):
         self._url: str | None = None
 
     def repository(self, github: Github) -> GithubRepository:
-        """Its object, not asked for yet."""
-        return github.get_repo(self.name, lazy=True)
+        """Its object, not asked for yet. What is read through it is asked for at once, so that no later look can fail outside `Asking`."""
+        return GithubRepository(github.requester, completed=False, url=f"/repos/{self.name}")
 
     def default_branch(self) -> Branch:
         """The default branch as it is now."""
