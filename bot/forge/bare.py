@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ZERO = "0" * 40
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _SHA = re.compile(r"[0-9a-f]{40}")
 _FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
 
