@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from github import Github
 from github.CheckRun import CheckRun
 from github.CommitStatus import CommitStatus
+from github.PaginatedList import PaginatedList
 from github.Repository import Repository as GithubRepository
 
 from bot.github.asking import Asking
@@ -21,6 +22,7 @@ MAX_DESCRIPTION = 140
 
 
 class _Host(Protocol):
+    name: str
     access: Access
     asking: Asking
 
@@ -89,7 +91,9 @@ def _status(host: _Host, sha: str, conclusion: Conclusion | None, title: str) ->
     description = title[:MAX_DESCRIPTION]
 
     def look(github: Github) -> CommitStatus | None:
-        latest = next((one for one in host.repository(github).get_commit(sha).get_statuses() if one.context == CHECK), None)
+        # PyGithub's own list asks an address that GitHub no longer describes.
+        statuses = PaginatedList(CommitStatus, github.requester, f"/repos/{host.name}/commits/{sha}/statuses", None)
+        latest = next((one for one in statuses if one.context == CHECK), None)
         return latest if latest is not None and (latest.state, latest.description) == (state, description) else None
 
     def create(github: Github) -> CommitStatus:
