@@ -147,6 +147,8 @@ class Service:
 
     def begin(self, order: Order) -> None:
         """Begin a campaign."""
+        if DBOS.get_workflow_status(order.campaign) is not None:
+            return
         LOG.info("campaign %s begins", order.campaign)
         self.engine.start(order)
 
