@@ -89,7 +89,7 @@ class RunShapes(Shapes):
             },
             "name": check.name,
             "check_suite": {"id": 1},
-            "app": self.app(owner),
+            "app": {**self.app(owner), "id": check.app_id},
             "pull_requests": numbers,
         }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from github_place import NAME, Place
 
+from bot.forge.model import Check
+from bot.github.checks import CHECK
 from bot.github.client import MAX_BODY, bounded, marked
 from bot.hosting import Annotation
 from runner.errors import FactoryError
@@ -59,6 +61,18 @@ def test_a_check_is_made_once_and_kept_current(place: Place) -> None:
     place.repository.check(place.main, "c/1", "completed", "success", "valid", "Summary")
     assert place.made("POST", "/check-runs") == 1
     assert [one.conclusion for one in place.person("ada").get_commit(place.main).get_check_runs()] == ["success"]
+
+
+def test_another_apps_check_of_the_same_name_is_left_alone(place: Place) -> None:
+    checks = place.forge.state(NAME).checks
+    checks.append(
+        Check(place.forge.forge.next_id(), place.main, CHECK, "c/1", 99, status="completed", conclusion="success", title="theirs")
+    )
+    place.repository.check(place.main, "c/1", "completed", "failure", "ours", "Summary")
+    assert [(one.app_id, one.conclusion, one.title) for one in checks] == [
+        (99, "success", "theirs"),
+        (place.forge.app.app_id, "failure", "ours"),
+    ]
 
 
 def test_a_personal_token_sets_statuses(place: Place) -> None:
