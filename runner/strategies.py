@@ -76,8 +76,8 @@ class Random:
     def tell(self, point: Point, value: float | None) -> None:
         self.known[point] = value
         if value is None:
-            for value in enumerate(point):
-                self._failed[value].add(point)
+            for place_and_value in enumerate(point):
+                self._failed[place_and_value].add(point)
         else:
             self._timed.update(enumerate(point))
 
