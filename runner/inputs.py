@@ -96,17 +96,28 @@ class Pool:
 
     def fresh(self, workload: Workload, seed: int) -> dict[str, torch.Tensor]:
         """Inputs for one slot. The tensors are reused: they are valid until the next call for the same workload."""
-        return {name: self._tensor(layout, workload.init[name], derive(seed, name)) for name, layout in workload.inputs.items()}
+        return {name: self._tensor(layout, workload.init[name], derive(seed, name), None) for name, layout in workload.inputs.items()}
 
-    def _tensor(self, layout: TensorLayout, init: Init, seed: int) -> torch.Tensor:
+    def write(self, workload: Workload, seed: int, into: Mapping[str, torch.Tensor]) -> None:
+        """Store what `fresh` gives for the same seed in the tensors of `into`, contiguous, by name."""
+        for name, layout in workload.inputs.items():
+            values = self._tensor(layout, workload.init[name], derive(seed, name), into[name])
+            if values is not into[name]:
+                into[name].copy_(values)
+
+    def _tensor(self, layout: TensorLayout, init: Init, seed: int, into: torch.Tensor | None) -> torch.Tensor:
+        """The values: in `into` where they can be made there, else in memory of the pool."""
         dtype = DTYPES[layout.dtype]
         if not dtype.is_floating_point or init.kind == "constant":
             return draw_tensor(layout, init, torch.Generator().manual_seed(seed))
-        key = (layout.name, layout.dtype, layout.shape)
         wide = torch.float64 if dtype is torch.float64 else torch.float32
-        values = self._scratch.get(key)
-        if values is None:
-            values = self._scratch[key] = torch.empty(layout.shape, dtype=wide)
+        if into is not None and dtype is wide:
+            values = into
+        else:
+            key = (layout.name, layout.dtype, layout.shape)
+            values = self._scratch.setdefault(key, torch.empty(0, dtype=wide))
+            if values.shape != layout.shape:
+                values = self._scratch[key] = torch.empty(layout.shape, dtype=wide)
         chooser = random.Random(seed)
         rows = layout.shape[0] if layout.shape else 1
         width = layout.numel // rows if rows else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import warnings
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -23,6 +24,8 @@ BAD = math.log(0.02)
 """What a point that could not be timed is told to be worth: far below every real kernel, so that its neighbourhood is left."""
 PATIENCE = 10
 STARTUP = 8
+FAILURES = 2
+"""A knob value is left alone once so many points with it failed and none could be timed, where others could."""
 
 
 class Strategy(Protocol):
@@ -66,20 +69,39 @@ class Random:
         self.space = space
         self.random = random.Random(seed)
         self.known: dict[Point, float | None] = {}
+        # By value (its knob's place and its own): the points that failed with it; and the values of all points that were timed.
+        self._failed: defaultdict[tuple[int, int], set[Point]] = defaultdict(set)
+        self._timed: set[tuple[int, int]] = set()
 
     def tell(self, point: Point, value: float | None) -> None:
         self.known[point] = value
+        if value is None:
+            for place_and_value in enumerate(point):
+                self._failed[place_and_value].add(point)
+        else:
+            self._timed.update(enumerate(point))
 
     def ask(self) -> Point | None:
         if len(self.known) >= self.space.size:
             return None
         for _ in range(200):
             point = tuple(self.random.randrange(len(values)) for values in self.space.values)
-            if point not in self.known:
+            if self._promising(point):
                 return point
         # Nearly everything is known: count through what is not.
         left = [point for number in range(self.space.size) if (point := self._numbered(number)) not in self.known]
-        return self.random.choice(left)
+        return self.random.choice([point for point in left if self._promising(point)] or left)
+
+    def _promising(self, point: Point) -> bool:
+        """Whether a point is unknown and has no value with which everything failed."""
+        return point not in self.known and not any(self._hopeless(value) for value in enumerate(point))
+
+    def _hopeless(self, value: tuple[int, int]) -> bool:
+        """Whether a value alone explains its failures: no other value that was never timed is in all of them."""
+        points = self._failed.get(value, set())
+        if not self._timed or value in self._timed or len(points) < FAILURES:
+            return False
+        return not any(points <= failed for other, failed in self._failed.items() if other != value and other not in self._timed)
 
     def _numbered(self, number: int) -> Point:
         point = []
@@ -116,7 +138,7 @@ class Local(Random):
             places = [place for place, values in enumerate(self.space.values) if len(values) > 1]
             for place in self.random.sample(places, min(len(places), 1 if self.random.random() < 0.7 else 2)):
                 point[place] = self._step(place, point[place])
-            if tuple(point) not in self.known:
+            if self._promising(tuple(point)):
                 return tuple(point)
         self.base = None
         return super().ask()
@@ -155,14 +177,14 @@ class Tpe(Random):
     def ask(self) -> Point | None:
         if len(self.known) >= self.space.size:
             return None
-        for _ in range(20):
+        for _ in range(30):
             trial = self.study.ask(self.distributions)
             point = tuple(int(trial.params[name]) for name in self.space.names)
-            if point not in self.known:
+            if self._promising(point):
                 # Its result comes as a trial of its own through `tell`, as a recorded one's does.
                 self.study.tell(trial, state=optuna.trial.TrialState.FAIL)
                 return point
-            value = self.known[point]
+            value = self.known.get(point)
             self.study.tell(trial, BAD if value is None else value)
         return super().ask()
 

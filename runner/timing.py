@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import torch
-
 from runner.correctness import Verifier, Wrong
 from runner.errors import FactoryError
 from runner.inputs import DTYPES, Pool, derive
@@ -58,8 +56,8 @@ class Effort:
     probed: bool = True
 
 
-FULL = Effort(processes=3, quads=4, rotation=4, verified=2)
-SCREENING = Effort(processes=1, quads=2, rotation=2, verified=1, share=0.5, whole=False, probed=False)
+FULL = Effort(processes=3, quads=3, rotation=4, verified=2)
+SCREENING = Effort(processes=1, quads=4, rotation=2, verified=1, share=0.5, whole=False, probed=False)
 WARM_ROTATION = 0.5
 """Where calls may find their operands in the cache (`cold_cache: false`), a block's operands fit there together."""
 
@@ -204,7 +202,7 @@ class Run:
         """Open the worker and run every slot once, so that pages are mapped and threads exist before the first timed block."""
         with self._timer.meter.on("start"):
             self._worker = worker = self._side.open(self._workload, self._slots)
-            inputs = self._fresh(self._seed, 0)
+            inputs = self._timer.pool.fresh(self._workload, derive(self._seed, 0))
             for slot in range(self._slots):
                 worker.load(slot, inputs)
             worker.run(range(self._slots), self._timer.loaded.spec.policy.run_seconds)
@@ -241,7 +239,7 @@ class Run:
         order = chooser.sample(range(self._slots), self._slots)
         with self._timer.meter.on("load"):
             for slot in range(self._slots):
-                self._worker.load(slot, self._fresh(seed, slot))
+                self._fill(self._worker, slot, derive(seed, slot))
         if self._timer.cold:
             with self._timer.meter.on("flush"):
                 self._worker.flush()
@@ -251,8 +249,8 @@ class Run:
         if self._worker is not None:
             self._worker.close()
 
-    def _fresh(self, seed: int, slot: int) -> Mapping[str, torch.Tensor]:
-        return self._timer.pool.fresh(self._workload, derive(seed, slot))
+    def _fill(self, worker: Worker, slot: int, seed: int) -> None:
+        worker.fill(slot, lambda tensors: self._timer.pool.write(self._workload, seed, tensors))
 
     def _verify(self, worker: Worker, seed: int, slots: list[int], budget: int | None) -> None:
         if self._verifier is None:
@@ -263,10 +261,9 @@ class Run:
             if budget is not None:
                 elements = min(largest, budget)
                 budget -= elements
-            # First the inputs: the pool's tensors are the very ones that the slot was loaded from, and the worker compares with them.
-            inputs = self._fresh(seed, slot)
+            inputs = self._timer.pool.fresh(self._workload, derive(seed, slot))
             try:
-                self._verifier.sampled(worker.inspect(slot), inputs, derive(seed, "sample", slot), elements)
+                self._verifier.sampled(worker.inspect(slot, inputs), inputs, derive(seed, "sample", slot), elements)
             except Wrong as error:
                 raise WrongWhenTimed(f"{self._workload.name}: right when checked, wrong when timed: {error}") from error
             if budget is not None and budget <= 0:

@@ -75,7 +75,7 @@ def _draw_lineage(axes: Axes, agent: str, mine: Sequence[Experiment], places: di
         steps.append((last, best))
         style = _STYLES[number % len(_STYLES)]
         xs, ys = [place for place, _ in steps], [speedup for _, speedup in steps]
-        label = f"{agent}: best {best:.2f}×"
+        label = f"{agent}: best seen {best:.2f}×"
         axes.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.8, label=label, zorder=4)
     else:
         axes.plot([], [], color=colour, label=f"{agent}: nothing timed")

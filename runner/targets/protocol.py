@@ -14,7 +14,7 @@ A slot is one full set of a workload's tensors at its own addresses. While a wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -82,6 +82,9 @@ class Worker(Protocol):
         """Fill a slot: `inputs` by name (CPU, contiguous, the workload's dtype and shape), outputs poisoned with NaN patterns
         that differ from call to call, guard bands renewed. The tensors given may be kept until `inspect`: they must not change before."""
 
+    def fill(self, slot: int, write: Callable[[Mapping[str, torch.Tensor]], None]) -> None:
+        """Like `load` without a copy: `write` gets the slot's input tensors by name and stores every value. `inspect` must be told them."""
+
     def flush(self) -> None:
         """Put every cache into the same cold and clean state (no operand cached, no dirty lines)."""
 
@@ -95,8 +98,8 @@ class Worker(Protocol):
         """Like `run`, but not for its time: the worker is stopped once on the way, to see from outside that calls are answered one after
         another. What was seen is among the trespasses that `inspect` tells."""
 
-    def inspect(self, slot: int) -> Inspection:
-        """Look at what the last call on the slot left."""
+    def inspect(self, slot: int, inputs: Mapping[str, torch.Tensor] | None = None) -> Inspection:
+        """Look at what the last call on the slot left. `inputs` are those that it was filled with; for a loaded slot they are known."""
 
     def close(self) -> None:
         """End the process and free its memory; safe to call twice."""

@@ -4,7 +4,7 @@
 
 Each seed has a notebook of its own and two campaigns on it, one after the other: the spec's search lineages, in rounds, with the real
 agents, tuner and judge (screening tier) on the spec's target. The second campaign may evaluate as much as the first, and ends where
-it reaches the bar. Nothing else may run on the machine meanwhile.
+it reaches the bar. Nothing else may run on the machine meanwhile. Seeds that the file has already are not run again.
 """
 
 from __future__ import annotations
@@ -171,7 +171,10 @@ def medians(seeds: Sequence[Sequence[Experiment]]) -> tuple[float, float]:
 
 def load(path: Path) -> list[list[Experiment]]:
     """The experiments of a kept file, a list a seed."""
-    data = json.loads(path.read_text(encoding="utf-8"))
+    return _experiments(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _experiments(data: dict[str, Any]) -> list[list[Experiment]]:
     return [[Experiment.model_validate(one) for one in seed["experiments"]] for seed in data["seeds"]]
 
 
@@ -214,8 +217,14 @@ def main(arguments: Sequence[str]) -> int:
     # How busy the machine was as each seed began: about 0 when nothing else ran, about a running judge's own later on.
     load: list[float] = []
     seeds: dict[int, Sequence[Experiment]] = {}
+    if out.exists():
+        kept = json.loads(out.read_text(encoding="utf-8"))
+        if any(kept[name] != facts[name] for name in ("spec", "device", "rounds", "trials")):
+            parser.error(f"{out} was made with another spec, device, rounds or trials")
+        facts["started"], load, begun = kept["started"], kept["load"][: len(kept["seeds"])], begun - kept["seconds"]
+        seeds = dict(enumerate(_experiments(kept)))
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(options.seeds):
+        for seed in range(len(seeds), options.seeds):
             load.append(round(os.getloadavg()[0], 2))
             with Notebook(Path(folder) / f"{seed}.sqlite3") as notebook:
                 budget = {"seed": seed, "rounds": options.rounds, "trials": options.trials}

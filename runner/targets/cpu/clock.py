@@ -22,7 +22,8 @@ class Outcome(IntEnum):
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(clock_library()))
     library.kf_wait_ready.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_double]
-    library.kf_run.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint32, ctypes.c_double, ctypes.POINTER(ctypes.c_double)]
+    pointer = ctypes.POINTER(ctypes.c_double)
+    library.kf_run.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint32, ctypes.c_double, pointer]
     library.kf_stop.argtypes = [ctypes.c_int]
     library.kf_stand_still.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_double]
     library.kf_flush.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.POINTER(ctypes.c_int), ctypes.c_int]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import torch
@@ -41,7 +41,11 @@ class CopyWorker(NativeWorker):
         """Fill the slot's source, and poison its target."""
         super().load(slot, {SOURCE: _values(self._sets[slot].tensors[SOURCE].numel())})
 
-    def inspect(self, slot: int) -> Inspection:
+    def fill(self, slot: int, write: Callable[[Mapping[str, torch.Tensor]], None]) -> None:
+        """The same: there is nothing to be written but the source."""
+        self.load(slot, {})
+
+    def inspect(self, slot: int, inputs: Mapping[str, torch.Tensor] | None = None) -> Inspection:
         """Outputs are empty; a target that isn't its source is a trespass."""
         found = super().inspect(slot)
         tensors = self._sets[self._current[slot]].tensors

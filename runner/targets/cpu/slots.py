@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,16 +47,22 @@ class Slot:
         for name, place in places.items():
             self._bands.append((name, False, _bytes(arena, *place.before).view(np.uint16)))
             self._bands.append((name, True, _bytes(arena, *place.after).view(np.uint16)))
-        self._given: dict[str, torch.Tensor] = {}
+        self._given: Mapping[str, torch.Tensor] | None = {}
         self._word = 0
         self.filled = False  # whether it was filled, and no call has had it since
 
     def load(self, inputs: Mapping[str, torch.Tensor]) -> None:
         """Copy the inputs in, poison everything else, renew the bands. The tensors are kept: they must not change before `inspect`."""
         self._poison()
-        self._given = {name: inputs[name] for name in self._inputs}
         for name, memory in self._inputs.items():
             memory[:] = _raw(inputs[name])
+        self._given = inputs
+
+    def fill(self, write: Callable[[Mapping[str, torch.Tensor]], None]) -> None:
+        """Like `load`, but `write` puts the inputs where they belong; `inspect` has to be told them."""
+        self._poison()
+        write({name: self.tensors[name] for name in self._inputs})
+        self._given = None
 
     def idle(self) -> None:
         """Poison a set that is not used for now. Whatever is written to it then is a trespass."""
@@ -97,9 +103,12 @@ class Slot:
                 found[name] = (elements[_DRAW.integers(output.numel(), size=LOOKS)] == self._word).all(axis=1)
         return found
 
-    def inspect(self) -> Inspection:
+    def inspect(self, inputs: Mapping[str, torch.Tensor] | None) -> Inspection:
         """See the Protocol's `Worker.inspect`."""
-        found = [f"input {name} was modified" for name, given in self._given.items() if not _same(self._inputs[name], _raw(given))]
+        given = self._given if inputs is None else inputs
+        if given is None:
+            raise ValueError("a slot that was filled can't be inspected without its inputs")
+        found = [f"input {name} was modified" for name, memory in self._inputs.items() if not _same(memory, _raw(given[name]))]
         for name, after, words in self._bands:
             wrong = np.flatnonzero(words != self._word)
             if wrong.size:

@@ -95,12 +95,20 @@ class NativeWorker:
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
         """See the Protocol. The tensors themselves are kept for the comparison in `inspect`: they must not change before it."""
+        self._draw(slot).load(inputs)
+
+    def fill(self, slot: int, write: Callable[[Mapping[str, torch.Tensor]], None]) -> None:
+        """See the Protocol."""
+        self._draw(slot).fill(write)
+
+    def _draw(self, slot: int) -> Slot:
+        """Another of the slot's sets, or the same, to be loaded."""
         old = self._current[slot]
         new = slot + self.slots * secrets.randbelow(len(self._sets) // self.slots)
         if new != old:
             self._sets[old].idle()
         self._current[slot] = new
-        self._sets[new].load(inputs)
+        return self._sets[new]
 
     def flush(self) -> None:
         """See the Protocol."""
@@ -166,9 +174,9 @@ class NativeWorker:
             if name is not None:
                 self._seen = f"a call of the same run left part of {name} unwritten"
 
-    def inspect(self, slot: int) -> Inspection:
+    def inspect(self, slot: int, inputs: Mapping[str, torch.Tensor] | None = None) -> Inspection:
         """See the Protocol."""
-        found = self._sets[self._current[slot]].inspect()
+        found = self._sets[self._current[slot]].inspect(inputs)
         return Inspection(found.outputs, (self._seen,)) if self._seen and not found.trespasses else found
 
     def __enter__(self) -> Self:
