@@ -15,6 +15,7 @@ from bot.forge.bare import Bare
 from bot.forge.forge import Forge
 from bot.forge.model import Artifact, Refused, Repository, Run, now
 from bot.forge.runs import Finished, execute
+from bot.forge.shapes_runs import workflow_id
 from bot.forge.web import PREFIX, Actor, Given, TheForge, TheRepository, Writer, paged
 
 router = APIRouter(prefix=f"{PREFIX}/repos/{{owner}}/{{name}}/actions")
@@ -30,8 +31,7 @@ def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow
         if sha is None:
             raise Refused(422, f"No ref found for: {branch}")
         # A workflow is known by its file on the default branch, and is taken from the branch it is dispatched on.
-        if bare.file(bare.head(repository.default_branch) or "", f".github/workflows/{workflow}") is None:
-            raise Refused(404, "Not Found")
+        workflow = _workflow(bare, repository, workflow)
         inputs = _inputs(bare.file(sha, f".github/workflows/{workflow}"), given.get("inputs") or {})
         run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs)
         repository.runs[run.id] = run
@@ -139,10 +139,16 @@ def _found(repository: Repository, run_id: int) -> Run:
 
 @router.get("/workflows/{workflow}")
 def workflow(forge: TheForge, actor: Actor, repository: TheRepository, workflow: str) -> Any:
-    bare = Bare(repository.folder)
-    if bare.file(bare.head(repository.default_branch) or "", f".github/workflows/{workflow}") is None:
-        raise Refused(404, "Not Found")
-    return forge.shapes.workflow(repository, workflow)
+    return forge.shapes.workflow(repository, _workflow(Bare(repository.folder), repository, workflow))
+
+
+def _workflow(bare: Bare, repository: Repository, asked: str) -> str:
+    """The file on the default branch that a name or a number stands for. Raises `Refused` (404) where there is none."""
+    for path in bare.git("ls-tree", "--name-only", "-z", bare.head(repository.default_branch) or "", ".github/workflows/").split("\0"):
+        name = path.rpartition("/")[2]
+        if name and asked in (name, str(workflow_id(name))):
+            return name
+    raise Refused(404, "Not Found")
 
 
 @router.get("/runs")

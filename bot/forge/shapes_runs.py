@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from bot.forge.hooks import Delivery
@@ -19,6 +20,11 @@ PERMISSIONS = {
     "statuses": "write",
 }
 _STARTED = "2026-01-01T00:00:00Z"
+
+
+def workflow_id(name: str) -> int:
+    """The number of a workflow file, which stands for its name in addresses."""
+    return zlib.crc32(name.encode())
 
 
 class RunShapes(Shapes):
@@ -113,12 +119,12 @@ class RunShapes(Shapes):
         }
 
     def workflow(self, repository: Repository, name: str) -> dict[str, Any]:
-        base = f"{self.api}/repos/{repository.full_name}/actions/workflows/1"
+        base = f"{self.api}/repos/{repository.full_name}/actions/workflows/{workflow_id(name)}"
         path = f".github/workflows/{name}"
         web = f"{self.url}/{repository.full_name}"
         return {
-            "id": 1,
-            "node_id": node("W", 1),
+            "id": workflow_id(name),
+            "node_id": node("W", workflow_id(name)),
             "name": name.rpartition(".")[0],
             "path": path,
             "state": "active",
@@ -146,7 +152,7 @@ class RunShapes(Shapes):
             "event": "workflow_dispatch",
             "status": run.status,
             "conclusion": run.conclusion,
-            "workflow_id": 1,
+            "workflow_id": workflow_id(run.workflow),
             "check_suite_id": 1,
             "check_suite_node_id": node("CS", 1),
             "url": url,
@@ -160,7 +166,7 @@ class RunShapes(Shapes):
             **{f"{name}_url": f"{url}/{name}" for name in urls},
             "check_suite_url": f"{base}/check-suites/1",
             "previous_attempt_url": None,
-            "workflow_url": f"{base}/actions/workflows/1",
+            "workflow_url": f"{base}/actions/workflows/{workflow_id(run.workflow)}",
             "head_commit": {
                 "id": run.sha,
                 "tree_id": run.sha,
