@@ -81,7 +81,6 @@ def field(tmp_path: Path) -> Iterator[Field]:
         yield Field(tmp_path, forge, notebook)
 
 
-@pytest.mark.measures
 def test_a_round_is_judged_by_a_dispatched_run(field: Field) -> None:
     field.commit(REAL)
     spec, store = field.spec, field.store

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,15 @@ def test_a_real_campaign_is_interrupted_continued_won_and_reproduced(tmp_path: P
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
     words = command("campaign", spec, "--state", tmp_path / "state", "--json", tmp_path / "out.json")
 
-    begun = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # As a terminal starts it, whatever started these tests: in the background of a script SIGINT is ignored.
+    begun = subprocess.Popen(
+        words,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
     below = wait_for_worker(begun)
     begun.send_signal(signal.SIGINT)
     _, told = begun.communicate(timeout=60)
