@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -84,10 +86,20 @@ def notebook(spec: Spec, state: State = None) -> None:
             typer.echo(line(experiment))
 
 
+@contextmanager
+def _forge_packages() -> Iterator[None]:
+    """What speaks to a forge has packages of its own: where they are missing, say what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise FactoryError(f"the package {error.name} is missing; install what a forge needs: pip install -e '.[runner,github]'") from error
+
+
 @app.command()
 def serve(state: State = None) -> None:
     """The bot for one repository on a forge: webhooks, campaigns, pull requests. Its settings are the KERNEL_FACTORY_… variables."""
-    from bot.serve import serve as serve_until_ended
+    with _forge_packages():
+        from bot.serve import serve as serve_until_ended
     from bot.settings import Settings
 
     serve_until_ended(Settings(), _state(state))
@@ -103,7 +115,8 @@ def demo(
     state: State = None,
 ) -> None:
     """The whole loop on this machine: a forge, the bot, a spec that is committed, pull requests, a winner that you approve in a browser."""
-    from bot.demo import Asked, demo
+    with _forge_packages():
+        from bot.demo import Asked, demo
 
     signal.signal(signal.SIGTERM, _terminated)
     try:
