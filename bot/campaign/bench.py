@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from bot.campaign.ports import Place, Refusal
-from bot.campaign.state import Strategy, Tier
+from runner.batch import TargetBench
 from runner.candidate import Candidate
 from runner.identity import harness_hash
 from runner.manifest import KnobValue
-from runner.progress import Progress
-from runner.result import Result
 from runner.spec.load import LoadedSpec
-from runner.tuning import Trial
 from runner.verdict import Rejected, Verdict
 
 
-class RunnerBench:
+class RunnerBench(TargetBench):
     """`Bench` on the target that the spec names."""
 
     def place(self, spec: LoadedSpec) -> Place:
@@ -37,39 +32,6 @@ class RunnerBench:
             except Rejected as rejected:
                 return Refusal(rejected.verdict, rejected.message)
         return None
-
-    def judge(self, spec: LoadedSpec, candidate: Candidate, *, tier: Tier, against: str, fresh: bool, progress: Progress) -> Result:
-        from runner.judge import judge
-        from runner.targets.registry import target_for
-
-        return judge(spec, candidate, target_for(spec.spec), tier=tier, against=against, fresh=fresh, progress=progress)
-
-    def tune(
-        self,
-        spec: LoadedSpec,
-        candidate: Candidate,
-        *,
-        strategy: Strategy,
-        trials: int,
-        seed: int,
-        prior: Sequence[Trial],
-        recorded: Sequence[Trial],
-        on_trial: Callable[[int, Trial], None],
-    ) -> None:
-        from runner.targets.registry import target_for
-        from runner.tuning import tune
-
-        tune(
-            spec,
-            candidate,
-            target_for(spec.spec),
-            strategy=strategy,
-            trials=trials,
-            seed=seed,
-            prior=prior,
-            recorded=recorded,
-            on_trial=on_trial,
-        )
 
 
 def reachable(candidate: Candidate) -> list[dict[str, KnobValue]]:

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from bot.campaign.journal import Journal
 from bot.campaign.outcomes import judged_outcome, no_time, tuned_outcome
 from bot.campaign.ports import Place, Refusal
-from bot.campaign.state import Entry, Outcome, Strategy, Tier
+from bot.campaign.state import Entry, Outcome
 from bot.campaign.store import Store
+from runner import batch
 from runner.candidate import Candidate
 from runner.identity import source_hash
-from runner.progress import Progress, Step
-from runner.result import Result
+from runner.progress import Step
 from runner.spec.load import LoadedSpec
 from runner.tuning import Trial
 
 
-class Bench(Protocol):
+class Bench(batch.Bench, Protocol):
     """The judge of this machine, as this port uses it: `bot.campaign.bench.RunnerBench` is the real one."""
 
     def place(self, spec: LoadedSpec) -> Place:
@@ -28,23 +28,6 @@ class Bench(Protocol):
 
     def gate(self, spec: LoadedSpec, candidate: Candidate) -> Refusal | None:
         """Policy, then a build of every point that the table can reach."""
-
-    def judge(self, spec: LoadedSpec, candidate: Candidate, *, tier: Tier, against: str, fresh: bool, progress: Progress) -> Result:
-        """Judge a candidate; never raises for a bad one."""
-
-    def tune(
-        self,
-        spec: LoadedSpec,
-        candidate: Candidate,
-        *,
-        strategy: Strategy,
-        trials: int,
-        seed: int,
-        prior: Sequence[Trial],
-        recorded: Sequence[Trial],
-        on_trial: Callable[[int, Trial], None],
-    ) -> None:
-        """Search a candidate's knobs: up to `trials` points, of which `recorded` were done before. What `on_trial` raises ends it."""
 
 
 class _Spent(Exception):

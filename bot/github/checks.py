@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from github import Github
@@ -77,7 +78,11 @@ class Checks:
             self.asking.write(what, lambda _: run.edit(output={**output, "annotations": parts[0]}, **state))
         if before is None or before.output.annotations_count < len(notes):
             for part in parts[1:]:
-                self.asking.write(what, lambda _, part=part: run.edit(output={**output, "annotations": part}))  # type: ignore[misc]  # mypy cannot infer the default of a lambda
+                self.asking.write(what, partial(_annotate, run, {**output, "annotations": part}))
+
+
+def _annotate(run: CheckRun, output: dict[str, Any], _: Github) -> None:
+    run.edit(output=output)
 
 
 def _as_wanted(run: CheckRun, status: str, conclusion: Conclusion | None, output: dict[str, Any]) -> bool:

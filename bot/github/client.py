@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from github import Github, GithubException, UnknownObjectException
@@ -204,7 +205,7 @@ class Repository(Runs, Checks):
         if kept.body != text:
             self.asking.write(what, lambda _: kept.edit(text))
         for extra in self.asking.read(what, mine)[1:]:
-            self.asking.write(what, lambda _, extra=extra: extra.delete())  # type: ignore[misc]  # mypy can't infer a lambda's default
+            self.asking.write(what, partial(_delete, extra))
 
     def kept_issue(self, marker: str, title: str, body: str) -> int:
         """The one issue of this marker, with this title and text; returns its number."""
@@ -277,6 +278,10 @@ def marked(body: str, marker: str) -> str:
         raise FactoryError(f"{marker!r} can't be a marker")
     hidden = f"\n\n{_hidden(marker)}"
     return bounded(body, MAX_BODY - len(hidden)) + hidden
+
+
+def _delete(comment: IssueComment, _: Github) -> None:
+    comment.delete()
 
 
 def _hidden(marker: str) -> str:

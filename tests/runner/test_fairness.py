@@ -11,7 +11,9 @@ from runner.baseline import find_baseline
 from runner.candidate import read_candidate
 from runner.decision import decide
 from runner.judge import judge
+from runner.measure import geomean_of
 from runner.reproduce import find_subject, reproduce
+from runner.result import load_result
 from runner.targets.registry import target_for
 from runner.verdict import Verdict
 
@@ -43,6 +45,17 @@ def test_the_champion_is_as_fast_as_itself(tmp_path: Path) -> None:
     assert found.geomean is not None
     low, high = found.geomean.interval
     assert low <= 1 <= high
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[1] / "data" / "fairness").glob("*.json")), ids=lambda path: path.stem)
+def test_the_kept_comparisons_with_itself_hold_1(path: Path) -> None:
+    """The interval is computed anew from the kept samples."""
+    result = load_result(path)
+    assert result.geomean is not None
+    found = geomean_of(result.rows, 0.95, 1)
+    assert found.speedup == pytest.approx(result.geomean.speedup)
+    assert found.interval == pytest.approx(result.geomean.interval, abs=0.01)
+    assert found.interval[0] <= 1 <= found.interval[1]
 
 
 def test_an_honest_result_holds_when_it_is_measured_again(tmp_path: Path) -> None:
