@@ -14,7 +14,7 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Resp
 from bot.forge.bare import Bare
 from bot.forge.forge import Forge
 from bot.forge.model import Artifact, Refused, Repository, Run, now
-from bot.forge.runs import Finished, execute
+from bot.forge.runs import Finished
 from bot.forge.shapes_runs import workflow_id
 from bot.forge.web import PREFIX, Actor, Given, TheForge, TheRepository, Writer, paged
 
@@ -79,7 +79,7 @@ def _executed(forge: Forge, repository: Repository, run: Run) -> None:
     elif take("run_fails") is not None:
         finished = Finished("failure", log="the forge was told to have it fail")
     else:
-        finished = execute(
+        finished = forge.execute(
             repository.folder,
             run.workflow,
             f"refs/heads/{run.branch}",

@@ -6,6 +6,7 @@ import itertools
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bot.forge.bare import ZERO, Bare
 from bot.forge.faults import Faults
 from bot.forge.hooks import Hooks
 from bot.forge.model import LIMIT, Account, Comment, Issue, Pull, Refused, Repository, Review, Write, invalid, now
+from bot.forge.runs import execute
 from bot.forge.shapes import APP_SLUG
 from bot.forge.shapes_runs import RunShapes
 
@@ -39,7 +41,11 @@ class Forge:
         self.repositories: dict[str, Repository] = {}
         self.accounts: dict[str, Account] = {}
         self.writes: list[Write] = []
+        # Each is told every exchange over the API (`bot.forge.web.Exchange`).
+        self.listeners: list[Callable[[Any], None]] = []
         self.threads: list[threading.Thread] = []
+        # How a dispatched run is executed.
+        self.execute = execute
         self._ids = itertools.count(1001)
         self._tokens: dict[str, tuple[Account, float | None]] = {}
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -10,6 +10,7 @@ before and after the engine's commit of a step and of the campaign's start and e
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -37,6 +38,8 @@ from runner.errors import FactoryError
 # What the steps import when they first need it is imported before any child is made.
 for late in ("bot.dashboard.convergence", "bot.dashboard.lessons", "bot.dashboard.results", "bot.evidence.lessons", "runner.strategies"):
     importlib.import_module(late)
+
+PR_SET_PDEATHSIG = 1
 
 
 class Killer:
@@ -101,8 +104,16 @@ def command(asked: dict[str, Any]) -> None:
         os._exit(0)
 
 
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent ends, however that ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def child(asked: dict[str, Any], command: Callable[[dict[str, Any]], None]) -> None:
     """Run a command with its output in a file; ends the process."""
+    die_with_parent()
+    if "pid" in asked:
+        Path(asked["pid"]).write_text(str(os.getpid()))
     output = os.open(asked["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -119,6 +130,7 @@ def child(asked: dict[str, Any], command: Callable[[dict[str, Any]], None]) -> N
 
 def forked(command: Callable[[dict[str, Any]], None]) -> None:
     """Answer each line with the exit status of a child that ran the command."""
+    die_with_parent()
     for line in sys.stdin:
         process = os.fork()
         if process == 0:

@@ -135,7 +135,7 @@ class FormulaBench:
         timed = verdict in (Verdict.ACCEPTED, Verdict.SLOWER)
         return Result(
             spec=spec.spec.id,
-            identity=Identity(kernel_tree=candidate.tree, spec_hash=spec.spec_hash, harness=HARNESS),
+            identity=Identity(kernel_tree=candidate.tree, spec_hash=spec.spec_hash, harness=self.harness),
             tier=tier,
             verdict=verdict,
             message=f"by formula: {verdict}",
