@@ -120,6 +120,7 @@ def _bot(forge: Handle, state: Path, secret: str, port: int) -> subprocess.Popen
         "WEBHOOK_SECRET": secret,
         "PORT": port,
         "RECONCILE_SECONDS": 2,
+        "WRITE_SECONDS": 0,
     }
     environment = {**os.environ, **{f"KERNEL_FACTORY_{name}": str(value) for name, value in settings.items()}}
     return subprocess.Popen([sys.executable, "-m", "bot.cli", "serve"], env=environment, start_new_session=True)

@@ -7,8 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from runner.errors import FactoryError
+
 State = Literal["open", "closed", "all"]
 Conclusion = Literal["success", "failure", "neutral"]
+
+
+class TryLater(FactoryError):
+    """The forge wants to be asked nothing for so many `seconds`, which is longer than a step should wait."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(message)
 
 
 @dataclass(frozen=True)

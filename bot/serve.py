@@ -73,9 +73,9 @@ def service_of(settings: Settings, state: Path, make_watch: Callable[[Order], Wa
     name = settings.repository
     if name is None:
         raise FactoryError("no repository is set; set KERNEL_FACTORY_REPOSITORY to owner/name")
-    access = Access(settings.api_url, _credentials(settings))
+    access = Access(settings.api_url, _credentials(settings), settings.write_seconds)
     repository = Repository(access, name)
-    clone = Clone(state / "clone", f"{settings.git_url.rstrip('/')}/{name}.git", access.token)
+    clone = Clone(state / "clone", f"{settings.git_url.rstrip('/')}/{name}.git", access.token, access.renew)
     login = access.login()
 
     def evaluation(journal: Journal, store: Store) -> EvaluatePort:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,7 @@ from bot.campaign.workflow import MAILBOX, RECOVERY_ATTEMPTS, CampaignWorkflow
 from bot.dispatch import Dispatch, Known
 from bot.events import EVENT, Event
 from bot.evidence.notebook import Notebook
-from bot.hosting import Clone, Repository
+from bot.hosting import Clone, Repository, TryLater
 from bot.outcome import hosted_summary
 from bot.settings import Settings
 from bot.specs import Trees
@@ -61,20 +62,32 @@ class HostedEngine(Engine):
 
     def __init__(self, folder: Path, workflow: CampaignWorkflow) -> None:
         super().__init__(folder, workflow)
-        self._failures: dict[str, int] = {}
+        # Why each campaign that waits to go on could not.
+        self.held: dict[str, str] = {}
+        self._failures: dict[str, tuple[int, float]] = {}
         self._timers: list[threading.Timer] = []
 
     def _suspend(self, campaign: str, cause: Suspended) -> None:
         if cause.cause is None:
             return
-        failures = self._failures[campaign] = self._failures.get(campaign, 0) + 1
-        wait = min(AGAIN_SECONDS * 2 ** (failures - 1), AGAIN_SECONDS_MAX)
+        failures, last = self._failures.get(campaign, (0, 0.0))
+        # What went well for so long begins anew.
+        failures = 0 if time.monotonic() - last > 2 * AGAIN_SECONDS_MAX else failures
+        self._failures[campaign] = failures + 1, time.monotonic()
+        wait = min(AGAIN_SECONDS * 2 ** min(failures, 10), AGAIN_SECONDS_MAX)
+        if isinstance(cause.cause, TryLater):
+            wait = max(wait, cause.cause.seconds)
+        self.held[campaign] = str(cause.cause)
         expected = isinstance(cause.cause, FactoryError)
         LOG.warning("%s can't go on, tried again in %g s: %s", campaign, wait, cause.cause, exc_info=None if expected else cause.cause)
-        timer = threading.Timer(wait, DBOS.resume_workflow, (campaign,))
+        timer = threading.Timer(wait, self._resume, (campaign,))
         timer.daemon = True
         timer.start()
         self._timers.append(timer)
+
+    def _resume(self, campaign: str) -> None:
+        self.held.pop(campaign, None)
+        DBOS.resume_workflow(campaign)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for timer in self._timers:
@@ -172,6 +185,7 @@ class Service:
             "spec": order.spec,
             "ended": ending is not None,
             "pull": waiting.model_dump() if waiting is not None else None,
+            "held": self.engine.held.get(order.campaign) if known.running else None,
             "summary": hosted_summary(self.repository, self.notebook, self.store, order, ending) if ending is not None else None,
         }
 

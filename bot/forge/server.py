@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from bot.forge.app import create_app
 from bot.forge.forge import Forge
 from bot.forge.hooks import Delivery, Hook
 from bot.forge.model import Write
+from bot.forge.web import Exchange
 
 APP_ID = 4711
 
@@ -61,6 +62,10 @@ class Handle:
     def misbehave(self, kind: str, count: int = 1, *, path: str = "", method: str = "", seconds: float = 1.0) -> None:
         """Misbehave `count` times (`bot.forge.faults.KINDS`); `path` (a regular expression) and `method` narrow it down."""
         self.forge.faults.add(kind, count, path=path, method=method, seconds=seconds)
+
+    def listen(self, listener: Callable[[Exchange], None]) -> None:
+        """Tell every exchange over the API from now on, in the forge's own thread."""
+        self.forge.listeners.append(listener)
 
     @property
     def misbehaviours_left(self) -> int:

@@ -7,6 +7,7 @@ import binascii
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -16,6 +17,19 @@ from bot.forge.forge import Forge
 from bot.forge.model import Account, Refused, Repository, Write
 
 PREFIX = "/api/v3"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request to the API and its answer, for whoever listens. Bodies are JSON, None where there is none."""
+
+    method: str
+    path: str
+    query: str
+    body: Any
+    actor: str
+    status: int
+    answer: Any
 
 
 def forge_of(request: Request) -> Forge:
@@ -118,29 +132,48 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def watched(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Every API request: the misbehaviours that were asked for, the limits' headers, and the log of writes."""
+    """Every API request: the misbehaviours that were asked for, the limits' headers, the log of writes, and who listens."""
     path, method = request.url.path, request.method
     if not path.startswith(PREFIX):
         return await proceed(request)
     forge = forge_of(request)
-    body = await request.body()
+    given = _json(await request.body())
+    asked = f"{path}?{request.url.query}" if request.url.query else path
     writes = method not in ("GET", "HEAD")
-    error = _fault(forge, path, method, writes)
+    error = _fault(forge, asked, method, writes)
     answer = await refused(request, error) if error is not None else await proceed(request)
+    actor = getattr(request.state, "actor", "")
     if writes:
-        actor = getattr(request.state, "actor", "")
-        try:
-            given = json.loads(body) if body else None
-        except ValueError:
-            given = None
         forge.writes.append(Write(method, path.removeprefix(PREFIX), given, actor, answer.status_code))
-        if error is None and answer.status_code < 300 and forge.faults.take("error_after", path, method) is not None:
-            return await refused(request, Refused(502, "Server Error"))
+        if error is None and answer.status_code < 300 and forge.faults.take("error_after", asked, method) is not None:
+            answer = await refused(request, Refused(502, "Server Error"))
     answer.headers.setdefault("X-RateLimit-Limit", "5000")
     answer.headers.setdefault("X-RateLimit-Remaining", "4999")
     answer.headers.setdefault("X-RateLimit-Reset", str(int(time.time()) + 3600))
     answer.headers.setdefault("X-RateLimit-Resource", "core")
+    if forge.listeners:
+        answer = await _read(answer)
+        told = Exchange(method, path.removeprefix(PREFIX), request.url.query, given, actor, answer.status_code, _json(bytes(answer.body)))
+        for listener in forge.listeners:
+            listener(told)
     return answer
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body) if body else None
+    except ValueError:
+        return None
+
+
+async def _read(answer: Response) -> Response:
+    """An answer whose body has been read."""
+    if not hasattr(answer, "body_iterator"):
+        return answer
+    parts = [part async for part in answer.body_iterator]
+    read = Response(b"".join(parts), answer.status_code)
+    read.raw_headers = answer.raw_headers
+    return read
 
 
 def _fault(forge: Forge, path: str, method: str, writes: bool) -> Refused | None:

@@ -16,14 +16,20 @@ FETCHED = ("+refs/heads/*:refs/heads/*", "+refs/pull/*/head:refs/pull/*/head")
 PLAIN = ("100644", "100755")
 NAME, EMAIL = "Kernel Factory", "kernel-factory@users.noreply.github.com"
 EPOCH = "1970-01-01T00:00:00+00:00"
+# What git says where a token is refused.
+REFUSED = "Authentication failed"
 
 
 class Clone:
-    """A bare clone of `url` in `folder`. `token` gives a fresh token for each use, which stands in no file and no argument."""
+    """A bare clone of `url` in `folder`. `token` gives a token for each use, which stands in no file and no argument.
 
-    def __init__(self, folder: Path, url: str, token: Callable[[], str]) -> None:
+    `renew` is called where it is refused, after which `token` gives another; without it a refusal is final.
+    """
+
+    def __init__(self, folder: Path, url: str, token: Callable[[], str], renew: Callable[[], None] | None = None) -> None:
         self.url = url
         self._token = token
+        self._renew = renew
         try:
             self._repository = git.Repo.init(folder, bare=True, mkdir=True)
         except (git.GitError, OSError) as error:
@@ -36,6 +42,7 @@ class Clone:
             GIT_TERMINAL_PROMPT="0",
             GIT_ASKPASS="true",
             GIT_LITERAL_PATHSPECS="1",
+            LC_ALL="C",
         )
 
     def fetch(self) -> None:
@@ -104,6 +111,16 @@ class Clone:
             return self._said("hash-object", "-w", "--stdin", stdin=data)
 
     def _remote(self, *words: str) -> None:
+        """Run git against the remote; once more with a new token where the old one is refused."""
+        try:
+            self._asked(*words)
+        except FactoryError as error:
+            if self._renew is None or REFUSED not in str(error):
+                raise
+            self._renew()
+            self._asked(*words)
+
+    def _asked(self, *words: str) -> None:
         """Run git against the remote, with a token in the environment."""
         header = "Authorization: Basic " + base64.b64encode(f"x-access-token:{self._token()}".encode()).decode()
         self._said(*words, env={"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader", "GIT_CONFIG_VALUE_0": header})

@@ -54,7 +54,7 @@ class Runs:
             return run.id
 
         try:
-            return self.asking.attempt(write)
+            return self.asking.attempt(f"starting {workflow}", write)
         except GithubException as error:
             raise FactoryError(f"GitHub: {workflow} can't be started on {ref}: {error.status} {error.message or error.data}") from error
 
@@ -101,7 +101,10 @@ class Runs:
                 raise FactoryError(f"the artifact {name} of run {run_id} has {newest.size_in_bytes:,} bytes; {max_bytes:,} are allowed")
             data = _download(github, newest, max_bytes)
             digest = newest.raw_data.get("digest")
-            if digest is not None and digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
+            if digest is None:
+                # GitHub knows the digest of whatever the upload action that the workflow pins has kept: this is something else.
+                raise FactoryError(f"the artifact {name} of run {run_id} has no digest, so nothing says that it is what was kept")
+            if digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
                 raise FactoryError(f"the artifact {name} of run {run_id} is not what was kept: its digest differs")
             return data
 

@@ -9,7 +9,9 @@ import pytest
 from github_place import NAME, Place
 
 from bot.forge.model import Account, Artifact, Run
-from bot.github.asking import ANNOUNCED_SECONDS
+from bot.forge.web import Exchange
+from bot.github.asking import ANNOUNCED_SECONDS, LIMIT_SECONDS_MAX
+from bot.hosting import TryLater
 from runner.errors import FactoryError
 
 
@@ -59,6 +61,41 @@ def test_a_secondary_rate_limit_is_waited_for_as_long_as_it_says(place: Place) -
     place.repository.kept_comment(number, "result", "text")
     assert place.waits == [7, 7]
     assert place.person("ada").get_issue(number).get_comments().totalCount == 1
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_primary_rate_limit_is_waited_for_until_it_is_reset(place: Place, method: str) -> None:
+    number, _ = place.pull()
+    place.forge.misbehave("primary_limit", seconds=90, method=method)
+    place.repository.kept_comment(number, "result", "text")
+    assert [round(wait / 10) for wait in place.waits] == [9]
+    assert place.made("POST", f"/issues/{number}/comments") == (2 if method == "POST" else 1)
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("secondary_limit", 600), ("primary_limit", 1800)])
+def test_a_long_rate_limit_is_left_to_the_caller_and_nothing_is_asked_meanwhile(place: Place, kind: str, seconds: float) -> None:
+    number, _ = place.pull()
+    place.forge.misbehave(kind, seconds=seconds, method="POST")
+    asked: list[Exchange] = []
+    place.forge.listen(asked.append)
+    with pytest.raises(TryLater, match="a rate limit lasts") as error:
+        place.repository.kept_comment(number, "result", "text")
+    assert error.value.seconds == pytest.approx(seconds, abs=3)
+    before = len(asked)
+    with pytest.raises(TryLater):
+        place.repository.pull_request(number)
+    assert (len(asked), place.waits) == (before, [])
+    place.pause(seconds + 3)
+    place.repository.kept_comment(number, "result", "text")
+    assert place.person("ada").get_issue(number).get_comments().totalCount == 1
+
+
+def test_no_limit_is_believed_beyond_an_hour(place: Place) -> None:
+    number, _ = place.pull()
+    place.forge.misbehave("secondary_limit", seconds=10**6, method="POST")
+    with pytest.raises(TryLater) as error:
+        place.repository.kept_comment(number, "result", "text")
+    assert error.value.seconds == LIMIT_SECONDS_MAX
 
 
 def test_what_may_pass_is_tried_again_until_it_merges(place: Place) -> None:
