@@ -55,6 +55,7 @@ class Access:
         self.credentials = credentials
         self.write_seconds = write_seconds
         self._github: Github | None = None
+        self._app: Github | None = None
         self._login: str | None = None
 
     @property
@@ -70,8 +71,9 @@ class Access:
 
     def as_app(self) -> Github | None:
         """The API as the App itself, which only its own deliveries need; None for a person."""
-        credentials = self.credentials
-        return self._open(Auth.AppAuth(credentials.id, credentials.key)) if isinstance(credentials, App) else None
+        if self._app is None and isinstance(self.credentials, App):
+            self._app = self._open(Auth.AppAuth(self.credentials.id, self.credentials.key))
+        return self._app
 
     def renew(self) -> None:
         """Forget the token: the next call asks for another."""
