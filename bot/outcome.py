@@ -30,6 +30,7 @@ def hosted_summary(repository: Repository, notebook: Notebook, store: Store, ord
         state = "merged" if pull.merged else pull.state
         pulls.append({"number": pull.number, "agent": agent, "state": state, "verdict": str(best.verdict)})
     winner, merged = ending.winner, ending.merged
+    lessons = lessons_of(notebook.experiments(order.spec, first=order.campaign), notebook.remarks(order.spec))
     return {
         "campaign": order.campaign,
         "status": ending.status,
@@ -52,5 +53,5 @@ def hosted_summary(repository: Repository, notebook: Notebook, store: Store, ord
         "evaluations": len(experiments),
         "seconds": ending.seconds,
         "table": table(store.result(winner.result)) if winner is not None else [],
-        "lessons": [lesson.statement for lesson in lessons_of(notebook.experiments(order.spec, first=order.campaign))[:LESSONS_TOLD]],
+        "lessons": [lesson.statement for lesson in lessons[:LESSONS_TOLD]],
     }

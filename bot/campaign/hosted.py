@@ -11,6 +11,7 @@ from bot.campaign.steps import AgentFactory, Steps
 from bot.campaign.store import Store
 from bot.decision import confirmation_reserve
 from bot.evidence.notebook import Notebook
+from bot.evidence.remark import Remark
 
 # How far apart the experiments of one pull request's heads are numbered.
 ENTERED_STRIDE = 10
@@ -83,9 +84,15 @@ class HostedSteps(Steps):
         return Outcomes(outcomes=tuple(outcomes))
 
     def review(self, order: Order, pull: Pull) -> Review:
-        """What people say of the winner's pull request now."""
+        """What people say of the winner's pull request now. What they want changed is evidence, for later campaigns too."""
         self._spec(order)
-        return self.port.reviewed(order, pull)
+        said = self.port.reviewed(order, pull)
+        if said.status == "changes":
+            remark = Remark(
+                campaign=order.campaign, spec=order.spec, review=said.review, by=said.by, text=said.text, kernel_tree=pull.kernel_tree
+            )
+            self.notebook.remark(remark)
+        return said
 
     def merge(self, order: Order, pull: Pull, approved_by: str) -> Merged:
         """Merge exactly the judged head, or nothing."""

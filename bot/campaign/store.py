@@ -24,6 +24,8 @@ from runner.result import Result
 from runner.spec.models import Policy
 from runner.tuning import Trial
 
+# The bounds of what the store may hold; a spec's own were checked when the candidate came in.
+STORED = Policy(max_files=64, max_bytes=4_000_000)
 _TRIALS = TypeAdapter(tuple[Trial, ...])
 
 
