@@ -40,6 +40,8 @@ def open_pull(forge: TheForge, actor: Writer, repository: TheRepository, given: 
     with forge.lock:
         texts = (given["title"], given.get("body") or "", given["head"], given["base"])
         pull = forge.open_pull(repository, actor, *texts, draft=bool(given.get("draft")))
+        if forge.faults.take("exists_after") is not None:
+            raise invalid("PullRequest", "base", f"A pull request already exists for {repository.owner}:{pull.branch}.")
         return forge.pull_json(repository, pull)
 
 
@@ -206,7 +208,12 @@ def comments(request: Request, forge: TheForge, actor: Actor, repository: TheRep
 @router.post("/issues/{number}/comments", status_code=201)
 def add_comment(forge: TheForge, actor: Actor, repository: TheRepository, number: int, given: Given) -> Any:
     with forge.lock:
-        made = forge.comment(repository, actor, repository.issue(number), given.get("body") or "")
+        issue, text = repository.issue(number), given.get("body") or ""
+        if forge.faults.take("imitated_comment") is not None:
+            forge.comment(repository, forge.person() or actor, issue, text)
+        made = forge.comment(repository, actor, issue, text)
+        if forge.faults.take("doubled_comment") is not None:
+            forge.comment(repository, actor, issue, text)
         return forge.shapes.comment(repository, made)
 
 

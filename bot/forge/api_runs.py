@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,13 +11,12 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Resp
 
 from bot.forge.bare import Bare
 from bot.forge.forge import Forge
+from bot.forge.misruns import kept, misrun
 from bot.forge.model import Artifact, Refused, Repository, Run, now
-from bot.forge.runs import Finished
 from bot.forge.shapes_runs import workflow_id
 from bot.forge.web import PREFIX, Actor, Given, TheForge, TheRepository, Writer, paged
 
 router = APIRouter(prefix=f"{PREFIX}/repos/{{owner}}/{{name}}/actions")
-LARGE = 256 << 20
 
 
 @router.post("/workflows/{workflow}/dispatches")
@@ -50,6 +47,8 @@ def _inputs(workflow: bytes | None, given: dict[str, Any]) -> dict[str, str]:
     loaded = yaml.safe_load(workflow or b"") or {}
     # YAML 1.1 reads the key `on` as true.
     on = loaded.get(True, loaded.get("on"))
+    # One event may be named by a bare word, several by a list of them.
+    on = dict.fromkeys([on] if isinstance(on, str) else on) if isinstance(on, str | list) else on
     if not isinstance(on, dict) or "workflow_dispatch" not in on:
         raise Refused(422, "Workflow does not have 'workflow_dispatch' trigger")
     known: dict[str, Any] = (on["workflow_dispatch"] or {}).get("inputs") or {}
@@ -69,16 +68,11 @@ def _inputs(workflow: bytes | None, given: dict[str, Any]) -> dict[str, str]:
 
 def _executed(forge: Forge, repository: Repository, run: Run) -> None:
     """Execute a run to its end."""
-    take = forge.faults.take
-    queued, hangs = take("run_queued") is not None, take("run_hangs") is not None
+    queued = forge.faults.take("run_queued") is not None
     if not queued:
         _now(forge, repository, run, "in_progress")
-    if queued or hangs:
-        run.cancelled.wait()
-        finished = Finished("cancelled")
-    elif take("run_fails") is not None:
-        finished = Finished("failure", log="the forge was told to have it fail")
-    else:
+    finished = misrun(forge.faults, run, queued)
+    if finished is None:
         finished = forge.execute(
             repository.folder,
             run.workflow,
@@ -92,27 +86,17 @@ def _executed(forge: Forge, repository: Repository, run: Run) -> None:
             actor=run.actor.login,
             cancelled=run.cancelled,
         )
-    artifacts = [_artifact(forge, name, path) for name, path in finished.artifacts.items() if take("artifact_missing") is None]
+    artifacts = kept(forge.faults, repository, forge.next_id, finished.artifacts)
     with forge.lock:
         run.artifacts, run.log, run.summary, run.conclusion = artifacts, finished.log, finished.summary, finished.conclusion
-        if take("run_foreign") is not None:
+        if forge.faults.take("run_foreign") is not None:
             run.sha = Bare(repository.folder).commit(run.sha).tree
+        if forge.faults.take("run_again") is not None:
+            run.attempt = 2
     _now(forge, repository, run, "completed")
-
-
-def _artifact(forge: Forge, name: str, path: Path) -> Artifact:
-    """What a run kept, or what a misbehaviour makes of it."""
-    take = forge.faults.take
-    if take("artifact_large") is not None:
-        with path.open("ab") as file:
-            file.truncate(LARGE)
-    if take("artifact_not_zip") is not None:
-        path.write_bytes(b"this is not what its name says")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if take("artifact_digest") is not None:
-        digest = "0" * 64
-    return Artifact(forge.next_id(), name, path, digest, expired=take("artifact_expired") is not None)
+    if forge.faults.take("run_deleted") is not None:
+        with forge.lock:
+            del repository.runs[run.id]
 
 
 def _now(forge: Forge, repository: Repository, run: Run, status: str) -> None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from bot.forge.bare import ZERO, Bare
 from bot.forge.faults import Faults
 from bot.forge.hooks import Hooks
-from bot.forge.model import LIMIT, Account, Comment, Issue, Pull, Refused, Repository, Review, Write, invalid, now
+from bot.forge.model import LIMIT, Account, Check, Comment, Issue, Pull, Refused, Repository, Review, Write, invalid, now
 from bot.forge.runs import execute
 from bot.forge.shapes import APP_SLUG
 from bot.forge.shapes_runs import RunShapes
@@ -339,16 +339,32 @@ class Forge:
             return None
         return bare.merged_tree(base, pull.head) is not None
 
+    def _meanwhile(self, repository: Repository, bare: Bare, branch: str, sha: str) -> None:
+        """Somebody pushes a file to a branch."""
+        person = self.person() or self.bot
+        before, blob = bare.refs(), bare.git("hash-object", "-w", "--stdin", given=b"meanwhile\n")
+        rows = bare.git("ls-tree", sha).splitlines()
+        tree = bare.git("mktree", given="".join(f"{row}\n" for row in (*rows, f"100644 blob {blob}\tmeanwhile.txt")).encode())
+        bare.update(f"refs/heads/{branch}", bare.make_commit(tree, [sha], "Meanwhile", person.login))
+        self.pushed(repository, person, before, bare.refs())
+
     def merge(self, repository: Repository, actor: Account, pull: Pull, sha: str | None, title: str, message: str, method: str) -> str:
         """Merge; returns the merge's commit. Raises `Refused`: 409 for another head, 405 where it is not possible."""
         bare = Bare(repository.folder)
         base = bare.head(pull.base)
+        if base is not None and self.faults.take("base_pushed") is not None:
+            self._meanwhile(repository, bare, pull.base, base)
+        if self.faults.take("head_pushed") is not None:
+            self._meanwhile(repository, bare, pull.branch, pull.head)
         if self.faults.take("base_modified") is not None:
             raise Refused(405, "Base branch was modified. Review and try the merge again.")
         if (sha is not None and sha != pull.head) or self.faults.take("head_moved") is not None:
             raise Refused(409, "Head branch was modified. Review and try the merge again.")
         if self.faults.take("blocked") is not None:
             raise Refused(405, "Repository rule violations found: at least 2 approving reviews are required")
+        for name, app in repository.required:
+            if not any(_passes(check, pull.head, name, app) for check in repository.checks):
+                raise Refused(405, f'Required status check "{name}" is expected.')
         tree = bare.merged_tree(base, pull.head) if base and pull.state == "open" and not pull.draft else None
         if base is None or tree is None or method not in ("merge", "squash"):
             raise Refused(405, "Pull Request is not mergeable")
@@ -361,6 +377,12 @@ class Forge:
         self._close(repository, actor, pull)
         self.pushed(repository, actor, before, bare.refs())
         return commit
+
+
+def _passes(check: Check, sha: str, name: str, app: int | None) -> bool:
+    """Whether a check satisfies a rule. GitHub takes a skipped one for a success."""
+    wanted = (check.sha, check.name) == (sha, name) and app in (None, check.app_id)
+    return wanted and check.conclusion in ("success", "neutral", "skipped")
 
 
 def _text(resource: str, title: Any, body: Any) -> None:

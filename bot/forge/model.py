@@ -153,7 +153,7 @@ class Status:
 
 @dataclass
 class Artifact:
-    """A file that a run kept."""
+    """A file that a run kept. `digest` is empty where it has none."""
 
     id: int
     name: str
@@ -176,6 +176,7 @@ class Run:
     inputs: dict[str, str]
     status: str = "queued"
     conclusion: str | None = None
+    attempt: int = 1
     created: str = field(default_factory=now)
     updated: str = field(default_factory=now)
     artifacts: list[Artifact] = field(default_factory=list)
@@ -186,7 +187,10 @@ class Run:
 
 @dataclass
 class Repository:
-    """A repository: a bare one on this disk, and what belongs to it."""
+    """A repository: a bare one on this disk, and what belongs to it.
+
+    `required` are the checks without whose success nothing is merged: names, and the id of the App that must have made them, if any.
+    """
 
     id: int
     full_name: str
@@ -197,6 +201,7 @@ class Repository:
     checks: list[Check] = field(default_factory=list)
     statuses: list[Status] = field(default_factory=list)
     runs: dict[int, Run] = field(default_factory=dict)
+    required: list[tuple[str, int | None]] = field(default_factory=list)
 
     @property
     def owner(self) -> str:

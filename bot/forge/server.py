@@ -63,6 +63,10 @@ class Handle:
         """Misbehave `count` times (`bot.forge.faults.KINDS`); `path` (a regular expression) and `method` narrow it down."""
         self.forge.faults.add(kind, count, path=path, method=method, seconds=seconds)
 
+    def protect(self, full_name: str, check: str, app_id: int | None = None) -> None:
+        """Merge nothing from now on whose head lacks the success of this check, by this App or any."""
+        self.forge.repository(full_name).required.append((check, app_id))
+
     def listen(self, listener: Callable[[Exchange], None]) -> None:
         """Tell every exchange over the API from now on, in the forge's own thread."""
         self.forge.listeners.append(listener)

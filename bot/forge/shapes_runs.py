@@ -148,7 +148,7 @@ class RunShapes(Shapes):
             "path": f".github/workflows/{run.workflow}",
             "display_title": run.workflow.rpartition(".")[0],
             "run_number": run.number,
-            "run_attempt": 1,
+            "run_attempt": run.attempt,
             "event": "workflow_dispatch",
             "status": run.status,
             "conclusion": run.conclusion,
@@ -192,7 +192,7 @@ class RunShapes(Shapes):
             "created_at": artifact.created,
             "updated_at": artifact.created,
             "expires_at": "2099-01-01T00:00:00Z",
-            "digest": f"sha256:{artifact.digest}",
+            "digest": f"sha256:{artifact.digest}" if artifact.digest else None,
             "workflow_run": {
                 "id": run.id,
                 "repository_id": repository.id,

@@ -99,11 +99,11 @@ class Runs:
                 raise FactoryError(f"the artifact {name} of run {run_id} has expired")
             if newest.size_in_bytes > max_bytes:
                 raise FactoryError(f"the artifact {name} of run {run_id} has {newest.size_in_bytes:,} bytes; {max_bytes:,} are allowed")
-            data = _download(github, newest, max_bytes)
             digest = newest.raw_data.get("digest")
             if digest is None:
                 # GitHub knows the digest of whatever the upload action that the workflow pins has kept: this is something else.
                 raise FactoryError(f"the artifact {name} of run {run_id} has no digest, so nothing says that it is what was kept")
+            data = _download(github, newest, max_bytes)
             if digest != f"sha256:{hashlib.sha256(data).hexdigest()}":
                 raise FactoryError(f"the artifact {name} of run {run_id} is not what was kept: its digest differs")
             return data

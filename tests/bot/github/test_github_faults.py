@@ -141,15 +141,16 @@ def test_only_the_tested_head_is_merged(place: Place) -> None:
     assert place.made("PUT", f"/pulls/{number}/merge") == 0
 
 
-def keep(place: Place, folder: Path, data: bytes, *, digest: str = "", expired: bool = False) -> int:
+def keep(place: Place, folder: Path, data: bytes, *, digest: str | None = None, expired: bool = False) -> int:
     """A finished run that kept one artifact."""
     path = folder / "result.zip"
     path.write_bytes(data)
+    told = hashlib.sha256(data).hexdigest() if digest is None else digest
     state = place.forge.state(NAME)
     number: int = place.forge.forge.next_id()
     actor: Account = place.forge.forge.bot
     run = Run(number, 1, "evaluate.yml", "main", place.main, actor, {}, status="completed", conclusion="success")
-    run.artifacts.append(Artifact(place.forge.forge.next_id(), "result", path, digest or hashlib.sha256(data).hexdigest(), expired))
+    run.artifacts.append(Artifact(place.forge.forge.next_id(), "result", path, told, expired))
     state.runs[number] = run
     return number
 
@@ -168,6 +169,12 @@ def test_an_expired_or_changed_artifact_is_refused(place: Place, tmp_path: Path)
         place.repository.artifact(keep(place, tmp_path, b"zip", expired=True), "result", 100)
     with pytest.raises(FactoryError, match="digest differs"):
         place.repository.artifact(keep(place, tmp_path, b"zip", digest="0" * 64), "result", 100)
+    with pytest.raises(FactoryError, match="has no digest"):
+        place.repository.artifact(keep(place, tmp_path, b"zip", digest=""), "result", 100)
+    run = keep(place, tmp_path, b"zip")
+    place.forge.misbehave("answer_cut", path="/storage/")
+    with pytest.raises(FactoryError, match="digest differs"):
+        place.repository.artifact(run, "result", 100)
 
 
 def test_failed_deliveries_are_asked_for_again(place: Place) -> None:
