@@ -13,6 +13,10 @@ State = Literal["open", "closed", "all"]
 Conclusion = Literal["success", "failure", "neutral"]
 
 
+class Missing(FactoryError):
+    """What was asked for is not there, or not what it has to be, and asking again changes nothing."""
+
+
 class TryLater(FactoryError):
     """The forge wants to be asked nothing for so many `seconds`, which is longer than a step should wait."""
 

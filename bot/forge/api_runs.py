@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -17,6 +18,7 @@ from bot.forge.shapes_runs import workflow_id
 from bot.forge.web import PREFIX, Actor, Given, TheForge, TheRepository, Writer, paged
 
 router = APIRouter(prefix=f"{PREFIX}/repos/{{owner}}/{{name}}/actions")
+_EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 
 
 @router.post("/workflows/{workflow}/dispatches")
@@ -29,8 +31,10 @@ def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow
             raise Refused(422, f"No ref found for: {branch}")
         # A workflow is known by its file on the default branch, and is taken from the branch it is dispatched on.
         workflow = _workflow(bare, repository, workflow)
-        inputs = _inputs(bare.file(sha, f".github/workflows/{workflow}"), given.get("inputs") or {})
-        run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs)
+        loaded = yaml.safe_load(bare.file(sha, f".github/workflows/{workflow}") or b"") or {}
+        inputs = _inputs(loaded, given.get("inputs") or {})
+        title = _title(str(loaded.get("run-name") or loaded.get("name") or workflow), inputs, actor.login)
+        run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs, title)
         repository.runs[run.id] = run
         _tell(forge, repository, run, "requested")
     thread = threading.Thread(target=_executed, args=(forge, repository, run), name=f"run {run.id}", daemon=True)
@@ -42,9 +46,17 @@ def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow
     return JSONResponse({"workflow_run_id": run.id, "run_url": told["url"], "html_url": told["html_url"]})
 
 
-def _inputs(workflow: bytes | None, given: dict[str, Any]) -> dict[str, str]:
+def _title(name: str, inputs: dict[str, str], actor: str) -> str:
+    """A run's name with the workflow's `run-name` filled in, as far as it names inputs and who started it."""
+    known = {
+        "github.actor": actor,
+        **{f"{context}inputs.{key}": value for key, value in inputs.items() for context in ("", "github.event.")},
+    }
+    return _EXPRESSION.sub(lambda found: known.get(found[1], ""), name)
+
+
+def _inputs(loaded: dict[Any, Any], given: dict[str, Any]) -> dict[str, str]:
     """The inputs of a dispatch with the workflow's defaults. Raises `Refused` (422) for ones that it does not have, or that lack."""
-    loaded = yaml.safe_load(workflow or b"") or {}
     # YAML 1.1 reads the key `on` as true.
     on = loaded.get(True, loaded.get("on"))
     # One event may be named by a bare word, several by a list of them.
@@ -137,21 +149,30 @@ def _workflow(bare: Bare, repository: Repository, asked: str) -> str:
 
 @router.get("/runs")
 def runs(request: Request, forge: TheForge, actor: Actor, repository: TheRepository) -> Response:
-    wanted = request.query_params
-    found = [
-        one
-        for one in reversed(repository.runs.values())
-        if wanted.get("actor") in (None, one.actor.login)
-        and wanted.get("branch") in (None, one.branch)
-        and wanted.get("event") in (None, "workflow_dispatch")
-        and wanted.get("head_sha") in (None, one.sha)
-    ]
-    return paged(request, [_run(forge, repository, one) for one in found], "workflow_runs")
+    return _listed(request, forge, repository, list(repository.runs.values()))
 
 
 @router.get("/workflows/{workflow}/runs")
 def workflow_runs(request: Request, forge: TheForge, actor: Actor, repository: TheRepository, workflow: str) -> Response:
-    return runs(request, forge, actor, repository)
+    name = _workflow(Bare(repository.folder), repository, workflow)
+    return _listed(request, forge, repository, [one for one in repository.runs.values() if one.workflow == name])
+
+
+def _listed(request: Request, forge: Forge, repository: Repository, runs: list[Run]) -> Response:
+    """Those that are asked for, newest first. `created` is understood as the earliest time (`>=TIME`)."""
+    wanted = request.query_params
+    if forge.faults.take("run_unlisted") is not None:
+        runs = runs[:-1]
+    found = [
+        one
+        for one in reversed(runs)
+        if wanted.get("actor") in (None, one.actor.login)
+        and wanted.get("branch") in (None, one.branch)
+        and wanted.get("event") in (None, "workflow_dispatch")
+        and wanted.get("head_sha") in (None, one.sha)
+        and wanted.get("created", "").removeprefix(">=") <= one.created
+    ]
+    return paged(request, [_run(forge, repository, one) for one in found], "workflow_runs")
 
 
 @router.get("/runs/{run_id}")

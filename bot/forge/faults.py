@@ -40,6 +40,7 @@ KINDS = {
     "mergeable_unknown": "a pull request says once more that its mergeability is not known",
     # Runs.
     "no_run_id": "a dispatch does not tell the run's id",
+    "run_unlisted": "the newest run is not listed yet",
     "run_queued": "a run waits for a machine until it is cancelled",
     "run_hangs": "a run is in progress until it is cancelled",
     "run_fails": "a run ends as failure without an artifact",

@@ -165,7 +165,7 @@ class Artifact:
 
 @dataclass
 class Run:
-    """A workflow run."""
+    """A workflow run. `title` is the name that its workflow gives it."""
 
     id: int
     number: int
@@ -174,6 +174,7 @@ class Run:
     sha: str
     actor: Account
     inputs: dict[str, str]
+    title: str = ""
     status: str = "queued"
     conclusion: str | None = None
     attempt: int = 1

@@ -146,7 +146,7 @@ class RunShapes(Shapes):
             "head_branch": run.branch,
             "head_sha": run.sha,
             "path": f".github/workflows/{run.workflow}",
-            "display_title": run.workflow.rpartition(".")[0],
+            "display_title": run.title,
             "run_number": run.number,
             "run_attempt": run.attempt,
             "event": "workflow_dispatch",

@@ -11,7 +11,7 @@ import requests
 from github import BadCredentialsException, Github, GithubException, UnknownObjectException
 
 from bot.github.auth import Access, told
-from bot.hosting import TryLater
+from bot.hosting import Missing, TryLater
 from runner.errors import FactoryError
 
 T = TypeVar("T")
@@ -29,6 +29,7 @@ LIMITS_WAITED = 5
 class Asking:
     """Reads, and writes one after another, as one identity. `FactoryError` says what could not be done, and what GitHub said.
 
+    `Missing`, which is one, says that GitHub has no such thing, or no longer.
     `TryLater`, which is one, says that a rate limit lasts longer than is waited here. Until it is over GitHub is asked nothing at all.
     """
 
@@ -135,4 +136,5 @@ def _unclear(error: GithubException | requests.RequestException) -> bool:
 
 def _failed(what: str, error: GithubException | requests.RequestException) -> FactoryError:
     said = told(error) if isinstance(error, GithubException) else f"{type(error).__name__}: {error}"
-    return FactoryError(f"GitHub: {what}: {said}")
+    kind = Missing if isinstance(error, GithubException) and error.status in (404, 410) else FactoryError
+    return kind(f"GitHub: {what}: {said}")
