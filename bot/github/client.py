@@ -182,8 +182,7 @@ class Repository(Runs, Checks):
         def write(github: Github) -> None:
             repository = self.repository(github)
             pull = repository.get_pull(number)
-            people, teams = pull.get_review_requests()
-            if any(True for _ in people) or any(True for _ in teams):
+            if pull.requested_reviewers or pull.requested_teams:
                 return
             chosen = [person.login for person in self._people(repository) if person.login != pull.user.login]
             if chosen:
