@@ -63,6 +63,15 @@ class Review:
 
 
 @dataclass(frozen=True)
+class Issue:
+    """An issue that the bot made."""
+
+    number: int
+    state: Literal["open", "closed"]
+    body: str
+
+
+@dataclass(frozen=True)
 class Merge:
     """What became of an attempt to merge: merged, or why not."""
 
@@ -119,6 +128,12 @@ class Repository(Protocol):
     def kept_issue(self, marker: str, title: str, body: str) -> int:
         """The one issue of this marker, with this title and text; returns its number."""
 
+    def kept_issues(self) -> Sequence[Issue]:
+        """All issues that the bot made, oldest first."""
+
+    def verdicts(self, sha: str) -> Mapping[str, Conclusion]:
+        """The conclusions of the bot's own finished checks on a commit, by their `external_id`; none where it can make no checks."""
+
     def check(
         self,
         sha: str,
@@ -146,6 +161,9 @@ class Clone(Protocol):
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
         """The files below a folder of a commit, by their path within it; none where there is no such folder."""
+
+    def tree_id(self, commit: str, path: str) -> str | None:
+        """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
 
     def changed(self, before: str, after: str) -> Sequence[str]:
         """The paths in which two commits differ."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.campaign.branches import campaign_of
-from bot.campaign.hosted import PERSON
+from bot.campaign.people import entered_by
 from bot.campaign.state import Ending, Order
 from bot.campaign.steps import lessons_of
 from bot.campaign.store import Store
@@ -21,7 +21,7 @@ def hosted_summary(repository: Repository, notebook: Notebook, store: Store, ord
     experiments = notebook.experiments(order.spec, campaign=order.campaign)
     pulls = []
     for pull in repository.pull_requests(state="all"):
-        person = f"{PERSON}{pull.number}"
+        person = entered_by(pull.number)
         agent = pull.branch.rpartition("/")[2] if campaign_of(pull.branch) == order.campaign else person
         mine = [one for one in experiments if one.agent == agent and one.against == "baseline"]
         if not mine:

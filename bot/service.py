@@ -95,6 +95,20 @@ class HostedEngine(Engine):
         super().__exit__(kind, error, trace)
 
 
+class Heeding:
+    """A campaign's watch that also heeds what was pushed: within an evaluation, what the campaign is about may have been changed."""
+
+    def __init__(self, watch: Watch, changed: Callable[[], None]) -> None:
+        self._watch = watch
+        self._changed = changed
+        self.opened, self.doing, self.detail, self.recorded = watch.opened, watch.doing, watch.detail, watch.recorded
+
+    def interrupted(self) -> None:
+        """Raises `Suspended` as the watch does, and `Changed` where the ground moved."""
+        self._watch.interrupted()
+        self._changed()
+
+
 class Service:
     """Everything that the bot is, for one repository and one state folder. Use as a context manager."""
 
@@ -123,6 +137,10 @@ class Service:
         self.publisher = PullRequests(repository, self.branches, self.store, self.notebook, bot)
         self.dispatch = Dispatch(repository, self.branches, self.trees, self.store, self.notebook, self, bot)
         self.deliveries = Deliveries(self.dispatch.handle)
+        self._watches: dict[str, Watch] = {}
+        # Campaigns whose spec was seen to have changed, and which have not looked for themselves yet.
+        self._overtaken: set[str] = set()
+        self._beginning = threading.Lock()
         self._stop = threading.Event()
         self._timer = threading.Thread(target=self._reconcile, name="reconcile", daemon=True)
 
@@ -154,22 +172,26 @@ class Service:
                 continue
             order = Order.model_validate(status.input["args"][-1])
             running = status.status in UNFINISHED
-            stop = Ending.model_validate(status.output).stop if status.status == "SUCCESS" else None
-            found.append(Known(order, running, stop))
+            ending = Ending.model_validate(status.output) if status.status == "SUCCESS" else None
+            found.append(Known(order, running, ending.stop if ending else None, ending.merged if ending else None))
         return found
 
     def begin(self, order: Order) -> None:
-        """Begin a campaign."""
-        if DBOS.get_workflow_status(order.campaign) is not None:
-            return
-        LOG.info("campaign %s begins", order.campaign)
-        self.engine.start(order)
+        """Begin a campaign, once, whoever asks for it at the same time. Its watch says that it begins."""
+        with self._beginning:
+            if DBOS.get_workflow_status(order.campaign) is None:
+                self.engine.start(order)
 
     def wake(self, campaign: str) -> None:
         """Tell a campaign that something happened."""
         status = DBOS.get_workflow_status(campaign)
         if status is not None and status.status in UNFINISHED:
             DBOS.send(campaign, "look", MAILBOX)
+
+    def overtake(self, campaign: str) -> None:
+        """Tell a campaign that what it is about was changed: at its next look within an evaluation, or where it waits."""
+        self._overtaken.add(campaign)
+        self.wake(campaign)
 
     def campaigns(self) -> list[dict[str, Any]]:
         """All campaigns for whoever looks on: whether each has ended, the pull request that waits for people, the end's summary."""
@@ -195,7 +217,10 @@ class Service:
         return Ending.model_validate(status.output) if status is not None and status.status == "SUCCESS" else None
 
     def _steps(self, order: Order) -> HostedSteps:
-        watch = self.make_watch(order)
+        # A campaign that is tried again is shown by the watch that has it already.
+        if order.campaign not in self._watches:
+            self._watches[order.campaign] = self.make_watch(order)
+        watch = Heeding(self._watches[order.campaign], lambda: self._heed(order))
         return HostedSteps(
             self.trees.specs(order.commit) / folder_of(order.spec).rpartition("/")[2],
             self.store,
@@ -205,6 +230,12 @@ class Service:
             watch,
             lambda agent, gate: make_agent(agent, self.settings, gate),
         )
+
+    def _heed(self, order: Order) -> None:
+        """Look whether a campaign that was overtaken really is: `Changed` says so."""
+        if order.campaign in self._overtaken:
+            self.publisher.unchanged(order)
+            self._overtaken.discard(order.campaign)
 
     def _reconcile(self) -> None:
         """Look at everything there is, now and then: this finds what was never delivered."""

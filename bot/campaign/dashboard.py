@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bot import verdicts
 from bot.campaign.branches import Branches, campaign_of
 from bot.campaign.journal import over_baseline
 from bot.campaign.ports import Closing
-from bot.campaign.state import Order
+from bot.campaign.records import Record, hidden
+from bot.campaign.state import Order, Waiting
+from bot.dashboard.issue import dashboard_body, dashboard_end, dashboard_title
 from bot.evidence.experiment import Experiment
 from bot.evidence.notebook import Notebook
 from bot.hosting import PullRequest, Repository
@@ -26,18 +27,20 @@ class Dashboard:
         self.branches = branches
         self.notebook = notebook
 
-    def show(self, order: Order, state: str, pull: int | None = None) -> None:
-        """Bring the issue to what is known now."""
+    def show(self, order: Order, state: str, pull: int | None = None, waiting: Waiting | None = None) -> None:
+        """Bring the issue to what is known now. The hidden record says it to a bot that lost its database."""
         experiments = over_baseline(self.notebook.experiments(order.spec, campaign=order.campaign))
-        body = verdicts.dashboard_body(order, state, experiments, self._pulls(order), self._plot(order, experiments), pull)
-        self.repository.kept_issue(order.campaign, verdicts.dashboard_title(order), body)
+        body = dashboard_body(order, state, experiments, self._pulls(order), self._plot(order, experiments), pull)
+        record = Record(order=order, status="running" if waiting is None else "waiting", waiting=waiting)
+        self.repository.kept_issue(order.campaign, dashboard_title(order), f"{body}\n\n{hidden(record)}")
 
     def ended(self, closing: Closing) -> None:
         """The end: how and why, and what was learned."""
         order = closing.order
         experiments = over_baseline(self.notebook.experiments(order.spec, campaign=order.campaign))
-        body = verdicts.dashboard_end(closing, experiments, self._pulls(order), self._plot(order, experiments))
-        number = self.repository.kept_issue(order.campaign, verdicts.dashboard_title(order), body)
+        body = dashboard_end(closing, experiments, self._pulls(order), self._plot(order, experiments))
+        record = Record(order=order, status="ended", stop=closing.ending.stop, merged=closing.ending.merged)
+        number = self.repository.kept_issue(order.campaign, dashboard_title(order), f"{body}\n\n{hidden(record)}")
         self.repository.close(number)
 
     def _pulls(self, order: Order) -> list[PullRequest]:

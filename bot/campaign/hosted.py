@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from bot.campaign.people import entered_by
 from bot.campaign.ports import EvaluatePort, Place, ReviewPort, Watch
 from bot.campaign.state import Count, Course, Entries, Entry, Merged, Order, Outcome, Outcomes, Plan, Pull, Review
 from bot.campaign.steps import AgentFactory, Steps
@@ -15,13 +16,6 @@ from bot.evidence.remark import Remark
 
 # How far apart the experiments of one pull request's heads are numbered.
 ENTERED_STRIDE = 10
-# What stands for a person's pull request in the name of an experiment's agent, before the number.
-PERSON = "pr-"
-
-
-def entered_by(number: int) -> str:
-    """The agent's name that stands for a person's pull request in experiments."""
-    return f"{PERSON}{number}"
 
 
 class HostedSteps(Steps):
@@ -40,12 +34,15 @@ class HostedSteps(Steps):
         super().__init__(folder, store, notebook, evaluation, publisher, watch, make_agent)
         self.port = publisher
 
-    def arrivals(self, order: Order, course: Course, spent: Count) -> Entries:
-        """What people entered and nobody judged yet, kept in the store; each takes a candidate of the budget, while there is one."""
+    def arrivals(self, order: Order, course: Course, spent: Count, waiting: Pull | None) -> Entries:
+        """What people entered and nobody judged yet, kept in the store; each takes a candidate of the budget, while there is one.
+
+        While a winner is `waiting` for people, what they push over it is entered too.
+        """
         known = {(outcome.entry.agent, outcome.entry.tree) for outcome in course.entered}
         left = order.budget.candidates - spent.candidates - confirmation_reserve(course).candidates
         entries: list[Entry] = []
-        for arrival in self.port.arrivals(order):
+        for arrival in self.port.arrivals(order, self._spec(order).spec.policy, waiting):
             agent = entered_by(arrival.number)
             if (agent, arrival.candidate.tree) in known or (len(entries) >= left and arrival.number != order.submission):
                 continue
@@ -66,7 +63,7 @@ class HostedSteps(Steps):
             )
         return Entries(entries=tuple(entries))
 
-    def enter(self, order: Order, plan: Plan, entries: Sequence[Entry]) -> Outcomes:
+    def enter(self, order: Order, plan: Plan, entries: Sequence[Entry], waiting: Pull | None) -> Outcomes:
         """Judge in full what people entered, and tell them. What the gate refuses is an experiment too."""
         spec = self._judged(order, plan)
         place = Place(plan.device, plan.harness)
@@ -80,7 +77,7 @@ class HostedSteps(Steps):
                 continue
             kept = self._journal.refusal(spec, place, entry, candidate, refusal)
             outcomes.append(Outcome(entry=entry, experiments=1, tree=entry.tree, verdict=kept.verdict, message=kept.message[:500]))
-        self.port.answered(order, outcomes)
+        self.port.answered(order, outcomes, waiting)
         return Outcomes(outcomes=tuple(outcomes))
 
     def review(self, order: Order, pull: Pull) -> Review:

@@ -82,11 +82,11 @@ class Terminal:
 
     def opened(self, order: Order, plan: Plan, experiments: Sequence[Experiment]) -> None:
         board = self.board
+        begun = "continues" if experiments or board.order is not None else "begins"
         board.order, board.plan = order, plan
         board.experiments = {one.id: one for one in experiments}
         board.round = max((one.round for one in experiments), default=0)
         lineages = ", ".join(f"{lineage.agent.name} ({lineage.agent.kind})" for lineage in plan.lineages)
-        begun = "continues" if experiments else "begins"
         self._say(f"campaign {order.campaign} {begun} on {plan.device}: {lineages}")
         for left_out in plan.left_out:
             self._say(f"{left_out.agent} is left out: {left_out.why}")

@@ -82,6 +82,10 @@ class Store:
         write_atomically(self._link(experiment), sha.encode())
         return sha
 
+    def put_evidence(self, data: bytes) -> str:
+        """Keep a full result as it was published; returns its hash."""
+        return self._put("results", data)
+
     def result(self, sha: str) -> Result:
         """A full result by its hash."""
         try:

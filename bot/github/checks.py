@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, get_args
 
 from github import Github
 from github.CheckRun import CheckRun
@@ -18,6 +18,7 @@ from bot.hosting import Annotation, Conclusion
 
 CHECK = "kernel-factory/verdict"
 MAX_ANNOTATIONS = 50  # in one request
+CONCLUSIONS: tuple[Conclusion, ...] = get_args(Conclusion)
 MAX_SUMMARY = 65_000
 MAX_DESCRIPTION = 140
 
@@ -88,6 +89,18 @@ class Checks:
             if made.output.annotations_count < len(notes) or not _as_wanted(made, status, conclusion, output):
                 while self.asking.write(what, bring) > 0:
                     pass
+
+    def verdicts(self: _Host, sha: str) -> Mapping[str, Conclusion]:
+        """The conclusions of the App's own finished checks on a commit, by their `external_id`; none with a personal token."""
+        if self.access.app_id is None:
+            return {}
+
+        def read(github: Github) -> dict[str, Conclusion]:
+            commit = GithubCommit(github.requester, completed=False, url=f"/repos/{self.name}/commits/{sha}")
+            runs = [run for run in commit.get_check_runs(check_name=CHECK, filter="all") if run.app.id == self.access.app_id]
+            return {run.external_id: run.conclusion for run in runs if run.conclusion in CONCLUSIONS}
+
+        return self.asking.read(f"the checks on {sha[:12]}", read)
 
 
 def _as_wanted(run: CheckRun, status: str, conclusion: Conclusion | None, output: dict[str, Any]) -> bool:

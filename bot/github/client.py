@@ -17,6 +17,7 @@ from github.PaginatedList import PaginatedList
 from github.PullRequest import PullRequest as GithubPull
 from github.Repository import Repository as GithubRepository
 
+from bot import hosting
 from bot.github.asking import Asking
 from bot.github.auth import Access, told
 from bot.github.checks import Checks
@@ -230,6 +231,17 @@ class Repository(Runs, Checks):
             if (issue.title, issue.body) != (title, text):
                 self.asking.write(what, lambda _: issue.edit(title=title, body=text))
         return issue.number
+
+    def kept_issues(self) -> Sequence[hosting.Issue]:
+        """All issues that the bot made, oldest first."""
+
+        def read(github: Github) -> list[hosting.Issue]:
+            mine = {"state": "all", "creator": self.access.login(), "sort": "created", "direction": "asc"}
+            issues = PaginatedList(Issue, github.requester, f"/repos/{self.name}/issues", mine)
+            own = [issue for issue in issues if issue.pull_request is None and self._own(issue.user)]
+            return [hosting.Issue(one.number, "open" if one.state == "open" else "closed", one.body or "") for one in own]
+
+        return self.asking.read("the bot's issues", read)
 
     def file_url(self, commit: str, path: str) -> str:
         """Where a file of a commit is shown, as a picture may be linked."""

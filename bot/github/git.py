@@ -60,6 +60,12 @@ class Clone:
                 found[name] = self._bytes("cat-file", "blob", meta.split()[2])
         return found
 
+    def tree_id(self, commit: str, path: str) -> str | None:
+        """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
+        if self._said("cat-file", "-t", f"{commit}:{path}", missing="") != "tree":
+            return None
+        return self._said("rev-parse", f"{commit}:{path}")
+
     def changed(self, before: str, after: str) -> Sequence[str]:
         """The paths in which two commits differ."""
         names = self._bytes("diff-tree", "-r", "-z", "--no-renames", "--name-only", before, after).decode("utf-8", "surrogateescape")
