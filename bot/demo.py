@@ -25,10 +25,16 @@ from runner.errors import FactoryError
 
 PERSON, FULL_NAME, SPEC = "ada", "demo/kernels", "rmsnorm-cpu"
 BRANCH = "main"
-# What a laptop can do in a few minutes: the spec as a person in a hurry would commit it.
+# What a laptop can do in a few minutes: the spec as a person in a hurry would commit it. The six workloads that are kept flatter
+# nobody: a winner's geometric mean over them was 1.284 where all ten gave 1.286, and another's 1.376 where they gave 1.440.
 HURRIED = {
     "approval: none": "approval: required",
     "budget: {rounds: 3, candidates: 40}": "budget: {rounds: 2, candidates: 18}",
+    "    - {name: 64x1024, axes: {rows: 64, cols: 1024}}\n": "",
+    "    - {name: 1024x512, axes: {rows: 1024, cols: 512}}\n": "",
+    "    - {name: 2048x768, axes: {rows: 2048, cols: 768}}\n": "",
+    "    - {name: 8192x4096, axes: {rows: 8192, cols: 4096}}\n": "",
+    "screening: [256x1024, 2048x768, 1024x4096, 64x131072]": "screening: [256x1024, 4096x256, 1024x4096, 64x131072]",
 }
 LEFT_OUT = ("kernel-specs/", "tests/")
 POLL_SECONDS = 0.5
@@ -69,8 +75,9 @@ def _demo(asked: Asked, folder: Path) -> None:
         process = _bot(forge, folder / "bot", secret, port)
         try:
             _wait_for(process, f"http://127.0.0.1:{port}/healthz")
-            _say(f"{PERSON} commits the spec {SPEC}")
-            _commit_spec(work, asked.spec or _root() / "kernel-specs" / SPEC)
+            spec = asked.spec or _root() / "kernel-specs" / SPEC
+            _say(f"{PERSON} commits the spec {spec.name}")
+            _commit_spec(work, spec)
             told = _follow(asked, forge, process, f"http://127.0.0.1:{port}/campaigns")
         finally:
             process.terminate()
@@ -148,14 +155,18 @@ def _repository(folder: Path, url: str, token: str) -> Path:
 
 
 def _commit_spec(work: Path, spec: Path) -> None:
-    """Commit and push a spec with its kernels, as a person would: with a budget for a laptop, and an approval."""
+    """Commit and push a spec with its kernels, as a person would: for a laptop, and with an approval."""
     folder = work / "kernel-specs" / spec.name
     shutil.copytree(spec, folder, ignore=shutil.ignore_patterns("results", "RESULTS.md", "lessons.md", "__pycache__"))
-    text = (folder / "spec.yaml").read_text(encoding="utf-8")
-    for written, wanted in HURRIED.items():
-        text = text.replace(written, wanted)
-    (folder / "spec.yaml").write_text(text, encoding="utf-8")
+    (folder / "spec.yaml").write_text(hurried((folder / "spec.yaml").read_text(encoding="utf-8")), encoding="utf-8")
     _push(work, f"Add the spec {spec.name}")
+
+
+def hurried(spec: str) -> str:
+    """A spec's text as the demo commits it; where it says something else than the project's own, that stays."""
+    for written, wanted in HURRIED.items():
+        spec = spec.replace(written, wanted)
+    return spec
 
 
 def _push(work: Path, message: str) -> None:

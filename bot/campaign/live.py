@@ -129,7 +129,7 @@ class Terminal:
         table.add_row("now", Text(f"{board.doing}{board.detail and ': ' + board.detail} ({time.monotonic() - board.since:.0f} s)"))
         table.add_row("judged", Text(f"{len(board.experiments)}: {board.verdicts()}"))
         best = board.best()
-        table.add_row("best", Text(_measured(best) if best is not None else "nothing timed yet"))
+        table.add_row("best", Text(f"{_measured(best)}, {best.tier} by {best.agent}" if best is not None else "nothing timed yet"))
         table.add_row("left", Text(board.left()))
         return Group(table)
 
@@ -145,4 +145,4 @@ def _measured(experiment: Experiment) -> str:
     if experiment.speedup is None:
         return ""
     interval = f" ({experiment.interval[0]:.3f}–{experiment.interval[1]:.3f})" if experiment.interval is not None else ""
-    return f"{experiment.speedup:.3f}×{interval} over the {experiment.against}, {experiment.tier} by {experiment.agent}"
+    return f"{experiment.speedup:.3f}×{interval} over the {experiment.against}"
