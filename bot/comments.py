@@ -189,22 +189,23 @@ def repository_command(command: str, spec: str) -> str:
 
 def _page(result: Result, after: Sequence[str], where: str, again: str) -> str:
     """A result's report with what follows it, in no more than `ROOM` characters."""
-    failure = reproduction(result)
     small = result.model_copy(
         update={
-            "message": "" if len(result.message) > MAX_MESSAGE or "\n" in result.message else result.message,
+            "message": "",
             "reproduction": None,
             "environment": dict(list(result.environment.items())[:60]),
             "knobs": result.knobs[:20],
         }
     )
-    message = told(result.message) if small.message != result.message else ""
-    rest = "\n\n".join(part for part in (message, failure, *after) if part)
+    found = "\n\n".join(part for part in (told(result.message), reproduction(result)) if part)
+    rest = "\n\n".join(after)
     rows = list(result.rows)
     while True:
         left_out = len(result.rows) - len(rows)
         note = f"{left_out} of {len(result.rows)} rows are left out here; the result has them all.\n\n" if left_out else ""
-        text = f"{document(report.markdown(small.model_copy(update={'rows': tuple(rows)}), where, again=again))}\n{note}{rest}\n"
+        page = document(report.markdown(small.model_copy(update={"rows": tuple(rows)}), where, again=again))
+        heading, _, body = page.partition("\n\n")
+        text = "\n\n".join(part for part in (heading, found, f"{body}\n{note}{rest}\n") if part)
         if len(text) <= ROOM or not rows:
             return text
         rows = rows[: len(rows) * 3 // 4]

@@ -12,7 +12,7 @@ def closed(ending: Ending) -> str:
     kept = "Its commits stay with this pull request, its experiments in the notebook."
     if ending.merged is not None and ending.winner is not None:
         return f"Closed: {_won(ending)} as {code(ending.merged.sha[:12])}. {kept}"
-    return f"Closed: the campaign ended without a merge. {escape(ending.reason, 1000)}\n\n{kept}"
+    return f"Closed: the campaign ended without a merge: {escape(ending.reason, 1000)}\n\n{kept}"
 
 
 def not_chosen(ending: Ending) -> str:

@@ -23,7 +23,7 @@ _ACTIVE = re.compile(
   | :(?=//)                                # https://…, any scheme
   | \b[Ww][Ww][Ww](?=\.)                   # www.…
   | \b(?:[Mm][Aa][Ii][Ll][Tt][Oo]|[Xx][Mm][Pp][Pp])(?=:)
-  | :(?=[A-Za-z0-9_+-]+:)                  # :emoji:
+  | :(?=[0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:|[+-]1:)   # :emoji:, and not file:3:1:
   | <(?=!--)                               # a hidden comment, which could pass for a marker even in a code block
     """,
     re.VERBOSE,
