@@ -10,10 +10,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,17 +78,21 @@ def _demo(asked: Asked, folder: Path) -> None:
         try:
             _wait_for(process, f"http://127.0.0.1:{port}/healthz")
             spec = asked.spec or _root() / "kernel-specs" / SPEC
-            _say(f"{PERSON} commits the spec {spec.name}")
+            _say(f"{PERSON} commits the spec {spec.name}; watch what follows at {forge.url}/{FULL_NAME}")
             _commit_spec(work, spec)
             told = _follow(asked, forge, process, f"http://127.0.0.1:{port}/campaigns")
         finally:
             process.terminate()
             process.wait()
-    told["seconds"] = round(time.monotonic() - begun, 1)
-    if asked.json_path is not None:
-        kept = {name: value for name, value in told.items() if name not in ("table", "lessons")}
-        write_atomically(asked.json_path.absolute(), json.dumps(kept, indent=1).encode() + b"\n")
-    _story(told, folder)
+        told["seconds"] = round(time.monotonic() - begun, 1)
+        if asked.json_path is not None:
+            kept = {name: value for name, value in told.items() if name not in ("table", "lessons")}
+            write_atomically(asked.json_path.absolute(), json.dumps(kept, indent=1).encode() + b"\n")
+        _story(told, folder)
+        if not asked.approve and sys.stdin.isatty():
+            _say(f"The pages stay at {forge.url}/{FULL_NAME} until Ctrl-C.")
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()
 
 
 def _follow(asked: Asked, forge: Handle, process: subprocess.Popen[bytes], address: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def serve(settings: Settings, state: Path) -> None:
     Raises `FactoryError` where a setting is missing, or the forge can't be reached at the start.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for loud in ("httpx", "uvicorn", "github"):
+    for loud in ("httpx", "uvicorn", "github", "matplotlib"):
         logging.getLogger(loud).setLevel(logging.WARNING)
     secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret is not None else ""
     if not secret:
