@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
@@ -18,6 +19,8 @@ NAME, EMAIL = "Kernel Factory", "kernel-factory@users.noreply.github.com"
 EPOCH = "1970-01-01T00:00:00+00:00"
 # What git says where a token is refused.
 REFUSED = "Authentication failed"
+# So many folders' files are remembered: each step of a campaign asks for the same few.
+TREES = 64
 
 
 class Clone:
@@ -30,6 +33,7 @@ class Clone:
         self.url = url
         self._token = token
         self._renew = renew
+        self._files = functools.lru_cache(TREES)(self._read)
         try:
             self._repository = git.Repo.init(folder, bare=True, mkdir=True)
         except (git.GitError, OSError) as error:
@@ -51,14 +55,9 @@ class Clone:
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
         """The plain files below a folder of a commit, by their path within it; none where there is no such folder."""
-        if self._said("cat-file", "-t", f"{commit}:{path}", missing="") != "tree":
-            return {}
-        found = {}
-        for row in self._bytes("ls-tree", "-r", "-z", f"{commit}:{path}").decode("utf-8", "surrogateescape").split("\0"):
-            meta, _, name = row.partition("\t")
-            if name and meta.split()[0] in PLAIN:
-                found[name] = self._bytes("cat-file", "blob", meta.split()[2])
-        return found
+        # The folder's own name stands for its content, whatever commit it is read from.
+        name = self._said("rev-parse", "--verify", "--quiet", f"{commit}:{path}", missing="")
+        return dict(self._files(name)) if name else {}
 
     def tree_id(self, commit: str, path: str) -> str | None:
         """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
@@ -109,6 +108,24 @@ class Clone:
             place = folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
+
+    def _read(self, tree: str) -> Mapping[str, bytes]:
+        """The plain files below a git tree; none where it is something else."""
+        rows = self._said("ls-tree", "-r", "-z", tree, missing="").split("\0")
+        blobs = {name: meta.split()[2] for meta, _, name in (row.partition("\t") for row in rows) if name and meta.split()[0] in PLAIN}
+        if not blobs:
+            return {}
+        with tempfile.TemporaryFile() as names:
+            names.write("\n".join(blobs.values()).encode())
+            names.seek(0)
+            told = self._bytes("cat-file", "--batch", "--buffer", stdin=names)
+        found, at = {}, 0
+        for name in blobs:
+            # Each is told as `<id> blob <size>`, a line's end, its bytes, and another line's end.
+            start = told.index(b"\n", at) + 1
+            end = start + int(told[at:start].split()[2])
+            found[name], at = told[start:end], end + 1
+        return found
 
     def _blob(self, content: bytes) -> str:
         with tempfile.TemporaryFile() as data:

@@ -14,6 +14,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from driver import Killer, forked
 from formula import FormulaBench
 from rich.console import Console
 
+from bot import service
 from bot.campaign import pulls, workflow
 from bot.campaign.actions import ActionsEvaluation
+from bot.campaign.batches import Batches
 from bot.campaign.dispatched import Patience
 from bot.campaign.journal import Journal
 from bot.campaign.live import Terminal
@@ -34,11 +37,13 @@ from bot.campaign.local import LocalEvaluation
 from bot.campaign.ports import EvaluatePort
 from bot.campaign.store import Store
 from bot.campaign.workflow import CampaignWorkflow
+from bot.dashboard import convergence
+from bot.evidence.experiment import Experiment
 from bot.evidence.notebook import Notebook
+from bot.github import asking
 from bot.github.auth import Access, App
 from bot.github.client import Repository
 from bot.github.git import Clone
-from bot.service import Service
 from bot.settings import Settings
 from bot.webhook import create_app
 from runner.identity import harness_hash
@@ -74,7 +79,7 @@ def watch(killer: Killer) -> None:
     killer.around(SystemDatabase, "init_workflow", lambda *_, **__: f"{where()}commit of a workflow's start")
     killer.around(CampaignWorkflow, "_guarded", lambda *_: "step's body")
     killer.around(Notebook, "record", lambda _, experiment: f"record of {experiment.tier}")
-    killer.around(ActionsEvaluation, "_save", lambda *_: "save of a batch")
+    killer.around(Batches, "save", lambda *_: "save of a batch")
     killer.around(Clone, "push", lambda *_, **__: f"{where()}push")
     for name in PORT_CALLS:
         killer.around(pulls.PullRequests, name, lambda *_, name=name: f"port's {name}")
@@ -82,12 +87,12 @@ def watch(killer: Killer) -> None:
         killer.around(Repository, name, lambda *_, name=name, **__: f"{where()}call of {name}")
 
 
-def service_of(asked: dict[str, Any]) -> Service:
+def service_of(asked: dict[str, Any]) -> service.Service:
     """The bot as `kernel-factory serve` makes it, but for the judge, which is the formula, and for waits, which are short."""
     access = Access(asked["api_url"], App(asked["app_id"], asked["app_key"], asked["installation"]))
     repository = Repository(access, asked["repository"], lambda seconds: time.sleep(min(seconds, asked["pause"])))
     state = Path(asked["state"])
-    clone = Clone(state / "clone", f"{asked['git_url']}/{asked['repository']}.git", access.token)
+    clone = Clone(state / "clone", f"{asked['git_url']}/{asked['repository']}.git", access.token, access.renew)
     login = access.login()
 
     def evaluation(journal: Journal, store: Store) -> EvaluatePort:
@@ -100,7 +105,12 @@ def service_of(asked: dict[str, Any]) -> Service:
     def looking(_: object) -> Terminal:
         return Terminal(Console(file=sys.stderr, soft_wrap=True))
 
-    return Service(state, repository, clone, login, Settings(), evaluation, looking, asked["reconcile"])
+    return service.Service(state, repository, clone, login, Settings(), evaluation, looking, asked["reconcile"])
+
+
+def dotted(experiments: Sequence[Experiment], path: Path, **_: object) -> None:
+    """A picture that says how many experiments there are, and takes no time to draw."""
+    path.write_bytes(f"{len(experiments)} experiments".encode())
 
 
 def command(asked: dict[str, Any]) -> None:
@@ -108,21 +118,24 @@ def command(asked: dict[str, Any]) -> None:
     watch(Killer(asked.get("kill"), asked.get("log")))
     _get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
     workflow.LOOK_SECONDS = asked["look"]
+    asking.PATIENT_SECONDS, service.AGAIN_SECONDS = asked["patient"], asked["again"]
+    if not asked["plots"]:
+        convergence.write_plot = dotted
     logging.basicConfig(level=logging.INFO)
     for loud in ("httpx", "uvicorn", "github"):
         logging.getLogger(loud).setLevel(logging.WARNING)
     listener = socket.create_server(("127.0.0.1", asked["port"]), reuse_port=True)
-    with service_of(asked) as service:
+    with service_of(asked) as bot:
         _get_dbos_instance()._sys_db._notification_listener_polling_interval_sec = 0.05
-        app = create_app(asked["secret"].encode(), service.claim)
-        app.get("/campaigns")(service.campaigns)
+        app = create_app(asked["secret"].encode(), bot.claim, asked["repository"])
+        app.get("/campaigns")(bot.campaigns)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
         threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
-        while sum(not known.running for known in service.known()) < asked["until"]:
+        while sum(not known.running for known in bot.known()) < asked["until"]:
             time.sleep(0.05)
         # What the timer would find a little later is found now, so that a test sees all that follows from the last merge.
-        service.dispatch.look()
-        print(json.dumps(service.campaigns()), flush=True)
+        bot.dispatch.look()
+        print(json.dumps(bot.campaigns()), flush=True)
         os._exit(0)
 
 

@@ -98,7 +98,8 @@ class Stand:
 
         `runs` judges in dispatched runs; `kill` is an event at which the bot dies as by `kill -9` (`factory_driver.py`), `log` a file for
         its events; `reconcile`, `look`, `pause`, `queue` are seconds: between the timer's looks, between a waiting campaign's looks, the
-        client's longest wait, and for a machine to take a run.
+        client's longest wait, for a machine to take a run; `patient` and `again`: the longest limit that is waited for within a step, and
+        until a campaign that could not go on is tried again. Without `plots` the dashboard's picture is not drawn.
         """
         app = self.forge.app
         words: dict[str, Any] = {
@@ -119,6 +120,9 @@ class Stand:
             "look": 0.5,
             "pause": 0.05,
             "queue": 10.0,
+            "patient": 120.0,
+            "again": 5.0,
+            "plots": False,
         }
         process = driver()
         assert process.stdin is not None
