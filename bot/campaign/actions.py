@@ -14,16 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import ValidationError
-
 import runner
+from bot.campaign.batches import Batch, Batches
 from bot.campaign.bench import RunnerBench
-from bot.campaign.dispatched import Attempts, Dispatcher, Patience, Runs, Ticket
+from bot.campaign.dispatched import ROOT, Attempts, Dispatcher, Patience, Runs, Ticket
 from bot.campaign.journal import Journal
 from bot.campaign.outcomes import judged_outcome, no_time, tuned_outcome
 from bot.campaign.ports import Place, Refusal
 from bot.campaign.received import Asked, Contradictions, Lost, check_answer, contradictions, opened
-from bot.campaign.state import Entry, Outcome, State
+from bot.campaign.state import Entry, Outcome
 from bot.campaign.store import Store, write_atomically
 from runner import batch_form
 from runner.batch_form import Answer, Answered, Request, Search
@@ -35,7 +34,6 @@ from runner.tuning import Trial
 
 MAX_TRIES = 3
 PROBE_SECONDS = 60.0
-ROOT = "refs/factory"
 
 
 class Gate(Protocol):
@@ -43,23 +41,6 @@ class Gate(Protocol):
 
     def gate(self, spec: LoadedSpec, candidate: Candidate) -> Refusal | None:
         """Policy, then a build of every point that the table can reach."""
-
-
-class _Batch(State):
-    """What was tried for a batch so far; `finished` are the keys of entries of which nothing more will come."""
-
-    tickets: tuple[Ticket, ...] = ()
-    finished: tuple[str, ...] = ()
-    done: bool = False
-
-    @property
-    def current(self) -> Ticket | None:
-        """The ticket of which something may still come."""
-        return self.tickets[-1] if self.tickets and not self.tickets[-1].lost else None
-
-    def with_ticket(self, ticket: Ticket) -> _Batch:
-        """The batch with its last ticket replaced."""
-        return self.model_copy(update={"tickets": (*self.tickets[:-1], ticket)})
 
 
 class ActionsEvaluation:
@@ -80,6 +61,7 @@ class ActionsEvaluation:
         self.runs = runs
         self.journal = journal
         self.store = store
+        self.batches = Batches(store)
         self.bench = gate or RunnerBench()
         self.dispatcher = Dispatcher(runs, attempts, login, patience)
         self.doubts = doubts
@@ -94,14 +76,14 @@ class ActionsEvaluation:
     def _device(self, spec: LoadedSpec) -> str:
         """Ask a run without entries for its device. Where that is lost, another run is asked the next time."""
         name = f"place-{_key(spec.spec_hash, harness_hash())}"
-        batch = self._running(name, self._load(name), partial(self._ticket_of, spec, (), (), PROBE_SECONDS, f"{ROOT}/places/{name}"))
+        batch = self._running(name, self.batches.load(name), partial(self._ticket_of, spec, (), (), PROBE_SECONDS, f"{ROOT}/places/{name}"))
         ticket = batch.tickets[-1]
         try:
             answer = self._answer(ticket, spec, {})
             if answer.lost:
                 raise Lost(answer.lost)
         except Lost as lost:
-            self._save(name, batch.with_ticket(ticket.model_copy(update={"lost": str(lost)})))
+            self.batches.save(name, batch.with_ticket(ticket.model_copy(update={"lost": str(lost)})))
             raise FactoryError(f"no machine judges {spec.spec.id}: {lost}") from lost
         return answer.device
 
@@ -111,36 +93,36 @@ class ActionsEvaluation:
     def evaluate(self, spec: LoadedSpec, entries: Sequence[Entry], seconds: float) -> Sequence[Outcome]:
         place = self.place(spec)
         name = _key(spec.spec_hash, place.harness, *(entry.model_dump_json() for entry in entries))
-        batch = self._load(name)
+        batch = self.batches.load(name)
         while not batch.done:
             self.journal.watch.interrupted()
             asked = self._open(spec, batch, entries)
             left = seconds - self._used(entries) - sum(ticket.seconds for ticket in batch.tickets)
             if batch.current is None and (not asked or left <= 0 or len(batch.tickets) == MAX_TRIES):
-                batch = self._save(name, self._given_up(spec, place, batch, asked))
+                batch = self.batches.save(name, self._given_up(spec, place, batch, asked))
                 continue
             batch = self._running(name, batch, partial(self._ticket_of, spec, entries, asked, left, f"{ROOT}/{entries[0].campaign}/{name}"))
-            batch = self._save(name, self._taken(spec, place, batch, entries))
+            batch = self.batches.save(name, self._taken(spec, place, batch, entries))
         return [self._outcome(spec, entry) for entry in entries]
 
-    def _running(self, name: str, batch: _Batch, make: Callable[[int], Ticket]) -> _Batch:
+    def _running(self, name: str, batch: Batch, make: Callable[[int], Ticket]) -> Batch:
         """The batch with a run under way: the one that it has, or its next. A ticket that was kept earlier may have a run already."""
         kept = batch.current
         ticket = kept or make(len(batch.tickets) + 1)
         if kept is None:
-            batch = self._save(name, batch.model_copy(update={"tickets": (*batch.tickets, ticket)}))
+            batch = self.batches.save(name, batch.model_copy(update={"tickets": (*batch.tickets, ticket)}))
         if ticket.run is None:
-            batch = self._save(name, batch.with_ticket(self.dispatcher.start(ticket, again=kept is not None)))
+            batch = self.batches.save(name, batch.with_ticket(self.dispatcher.start(ticket, again=kept is not None)))
         return batch
 
-    def _given_up(self, spec: LoadedSpec, place: Place, batch: _Batch, asked: Sequence[Asked]) -> _Batch:
+    def _given_up(self, spec: LoadedSpec, place: Place, batch: Batch, asked: Sequence[Asked]) -> Batch:
         """A batch of which nothing more will come: what is still open is lost, when it was tried at all."""
         if batch.tickets:
             for one in asked:
                 self.journal.lost(spec, place, one.entry, one.candidate, one.offset, batch.tickets[-1].lost)
         return batch.model_copy(update={"done": True})
 
-    def _taken(self, spec: LoadedSpec, place: Place, batch: _Batch, entries: Sequence[Entry]) -> _Batch:
+    def _taken(self, spec: LoadedSpec, place: Place, batch: Batch, entries: Sequence[Entry]) -> Batch:
         """Record what the run under way gives."""
         ticket = batch.tickets[-1]
         asked = {one.entry.experiment(): one for one in self._asked(spec, entries, ticket.offsets)}
@@ -228,7 +210,7 @@ class ActionsEvaluation:
             key=entry.experiment(), tree=entry.tree, tier=entry.tier, against=entry.against, fresh=entry.fresh, search=search
         )
 
-    def _open(self, spec: LoadedSpec, batch: _Batch, entries: Sequence[Entry]) -> list[Asked]:
+    def _open(self, spec: LoadedSpec, batch: Batch, entries: Sequence[Entry]) -> list[Asked]:
         """The entries of which something may still come."""
         offsets = {entry.experiment(): len(self.journal.kept(entry)) for entry in entries}
         wanted = [entry for entry in entries if offsets[entry.experiment()] < entry.size and entry.experiment() not in batch.finished]
@@ -256,17 +238,6 @@ class ActionsEvaluation:
     def _place(self, spec: LoadedSpec) -> Path:
         """Where the device is kept that a spec's target and labels name."""
         return self.store.folder / "places" / f"{_key(spec.spec.hardware.target, *_labels(spec))}.json"
-
-    def _load(self, name: str) -> _Batch:
-        path = self.store.folder / "batches" / f"{name}.json"
-        try:
-            return _Batch.model_validate_json(path.read_bytes()) if path.is_file() else _Batch()
-        except (OSError, ValidationError) as error:
-            raise FactoryError(f"{path} can't be read; remove it to have its batch evaluated again") from error
-
-    def _save(self, name: str, batch: _Batch) -> _Batch:
-        write_atomically(self.store.folder / "batches" / f"{name}.json", batch.model_dump_json().encode())
-        return batch
 
 
 def _labels(spec: LoadedSpec) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from pydantic import Field
 
+from bot.campaign.ports import Changed
 from bot.campaign.received import MAX_ARTIFACT_BYTES, Lost
 from bot.campaign.state import State
 from bot.hosting import Missing
@@ -30,6 +31,8 @@ WORKFLOW_PATH = f".github/workflows/{WORKFLOW}"
 # As the workflow's `run-name` has it.
 RUN_NAME = "evaluate {ref}"
 ARTIFACT = "evaluation"
+# Requests lie under it, each under its campaign.
+ROOT = "refs/factory"
 FIRST_LOOK = 0.2
 # How far the clocks of the forge and of this machine may differ.
 SKEW = timedelta(hours=1)
@@ -160,7 +163,7 @@ class Dispatcher:
         files: dict[str, bytes | None] = {REQUEST_NAME: request}
         for tree, candidate in candidates.items():
             files.update({f"{CANDIDATES}/{tree}/{name}": data for name, data in candidate.files.items()})
-        commit = self.attempts.commit(None, files, f"A batch: {ref.removeprefix('refs/factory/')}")
+        commit = self.attempts.commit(None, files, f"A batch: {ref.removeprefix(f'{ROOT}/')}")
         self.attempts.push(f"+{commit}:{ref}")
         branch = self.runs.default_branch()
         return Ticket(
@@ -216,7 +219,12 @@ class Dispatcher:
             now = time.monotonic()
             if run.status == "in_progress" and running is None:
                 running = now
-            told(f"run {number} {run.status.replace('_', ' ')}")
+            try:
+                told(f"run {number} {run.status.replace('_', ' ')}")
+            except Changed:
+                # Nobody wants what it would give.
+                self.runs.cancel(number)
+                raise
             if running is None and now - queued > self.patience.queue:
                 self.runs.cancel(number)
                 raise Lost(f"no machine with the labels {', '.join(ticket.labels)} took run {number} within {self.patience.queue:g} s")

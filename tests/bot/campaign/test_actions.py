@@ -11,7 +11,7 @@ import pytest
 from actions_bench import PLENTY, Bench, Forge, Ran, other_run
 from formula import DEVICE, SCREENING_SECONDS, FormulaBench
 
-from bot.campaign.actions import ActionsEvaluation
+from bot.campaign.batches import Batches
 from bot.campaign.journal import Journal
 from bot.campaign.local import LocalEvaluation
 from bot.campaign.ports import Place, Suspended
@@ -114,9 +114,9 @@ def test_a_crash_while_results_are_recorded_loses_and_repeats_nothing(bench: Ben
 def test_a_crash_around_each_thing_that_is_kept_ends_the_same(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: int, when: str
 ) -> None:
-    saves, kept = list[str](), ActionsEvaluation._save
+    saves, kept = list[str](), Batches.save
 
-    def crash(port: ActionsEvaluation, name: str, batch: Any) -> Any:
+    def crash(port: Batches, name: str, batch: Any) -> Any:
         saves.append(name)
         if when == "after" or len(saves) != save:
             kept(port, name, batch)
@@ -128,7 +128,7 @@ def test_a_crash_around_each_thing_that_is_kept_ends_the_same(
         return [of.entry("kernel", agent="a"), of.entry("seeds/knobs", 4, agent="b")]
 
     with monkeypatch.context() as patched:
-        patched.setattr(ActionsEvaluation, "_save", crash)
+        patched.setattr(Batches, "save", crash)
         with pytest.raises(Suspended):
             bench.evaluate(*entries(bench))
     bench.port = bench.new_port()
