@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bot.campaign.budget import Reserve, Share, affordable, reserve, share
+from bot.campaign.people import entered_by
 from bot.campaign.state import Count, Course, Order, Outcome, Plan, StopReason, Winner
 from runner.spec.models import Budget
 from runner.verdict import Verdict
@@ -77,12 +78,22 @@ def granted(order: Order, course: Course) -> Budget:
     An objection adds a round of the size that the spec's own rounds have, for a few of them. A kernel that was pushed over a winner
     adds its judgement and its confirmation.
     """
-    own, grants, pushed = order.budget, min(len(course.objections), MAX_GRANTS), len(course.replacements)
-    kept = confirmation_reserve(course).candidates
+    own, objections = order.budget, len(course.objections)
+    # Whoever pushed an accepted kernel may have needed several tries.
+    numbers = {entered_by(replacement.number) for replacement in course.replacements}
+    pushed = sum(outcome.entry.agent in numbers for outcome in course.entered)
+    budget = enlarged(own, objections, pushed, confirmation_reserve(course).candidates)
+    # However few rounds were played by then, an objection brings one more.
+    return budget.model_copy(update={"rounds": len(course.turns) + 1 if 0 < objections <= MAX_GRANTS else own.rounds})
+
+
+def enlarged(own: Budget, objections: int, pushed: int, confirmation: int) -> Budget:
+    """A spec's budget with what so many objections and pushed kernels add to it; a confirmation takes `confirmation` candidates."""
+    grants = min(objections, MAX_GRANTS)
     return own.model_copy(
         update={
-            "rounds": len(course.turns) + 1 if grants and grants == len(course.objections) else own.rounds,
-            "candidates": own.candidates + grants * max(own.candidates // own.rounds, 2 + kept) + pushed * (1 + kept),
+            "rounds": own.rounds + grants,
+            "candidates": own.candidates + grants * max(own.candidates // own.rounds, 2 + confirmation) + pushed * (1 + confirmation),
             "device_minutes": own.device_minutes * (1 + (grants + pushed) / own.rounds),
         }
     )

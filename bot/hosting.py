@@ -149,6 +149,9 @@ class Repository(Protocol):
     def file_url(self, commit: str, path: str) -> str:
         """Where a file of a commit is shown, as a picture may be linked."""
 
+    def run_url(self, run: int) -> str:
+        """Where a workflow run is shown."""
+
     def redeliver_failed(self) -> None:
         """Have deliveries sent again that failed."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from bot.campaign.people import entered_by
 from bot.campaign.ports import EvaluatePort, Place, ReviewPort, Watch
 from bot.campaign.state import Count, Course, Entries, Entry, Merged, Order, Outcome, Outcomes, Plan, Pull, Review
-from bot.campaign.steps import AgentFactory, Steps
+from bot.campaign.steps import AgentFactory, Steps, kind
 from bot.campaign.store import Store
 from bot.decision import confirmation_reserve
 from bot.evidence.notebook import Notebook
@@ -33,6 +33,11 @@ class HostedSteps(Steps):
     ) -> None:
         super().__init__(folder, store, notebook, evaluation, publisher, watch, make_agent)
         self.port = publisher
+
+    def evaluate(self, order: Order, plan: Plan, entries: Sequence[Entry], seconds: float) -> Outcomes:
+        """Tell people what is evaluated, and do it: a batch may take long."""
+        self.port.proceeding(order, f"round {entries[0].round}: {kind(entries[0])}")
+        return super().evaluate(order, plan, entries, seconds)
 
     def arrivals(self, order: Order, course: Course, spent: Count, waiting: Pull | None) -> Entries:
         """What people entered and nobody judged yet, kept in the store; each takes a candidate of the budget, while there is one.

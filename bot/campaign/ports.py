@@ -130,6 +130,9 @@ class Arrival:
 class ReviewPort(PublishPort, Protocol):
     """A place where people take part: they enter kernels, review the winner, and it is merged. `Changed` where the ground moved."""
 
+    def proceeding(self, order: Order, what: str) -> None:
+        """Tell people what is being done now, and what is known by now."""
+
     def arrivals(self, order: Order, policy: Policy, waiting: Pull | None) -> Sequence[Arrival]:
         """The people's pull requests that are open now, belong to this campaign and keep the spec's policy.
 

@@ -35,19 +35,22 @@ class PullRequests:
         self.notebook = notebook
         self.bot = bot
         self.lineages = Lineages(repository, branches, store, notebook, bot)
-        self.dashboard = Dashboard(repository, branches, notebook)
+        self.dashboard = Dashboard(repository, branches, store, notebook)
         # The pull requests that wait for people now, by campaign: for whoever looks on, and for nothing else.
         self.waiting: dict[str, Pull] = {}
 
     def started(self, order: Order, plan: Plan) -> None:
         self.unchanged(order)
         if order.waiting is None:
-            self.dashboard.show(order, "running")
+            self.dashboard.show(order, "judging the champion")
+
+    def proceeding(self, order: Order, what: str) -> None:
+        self.dashboard.show(order, what)
 
     def progressed(self, order: Order, course: Course) -> None:
         self.unchanged(order)
         self.lineages.show(order, course)
-        self.dashboard.show(order, "running")
+        self.dashboard.show(order, f"round {len(course.turns)} has ended" if course.turns else "running")
 
     def published(self, release: Release) -> Publication:
         """The winner's head with its evidence, its check and its table, and the request for a review."""
@@ -76,7 +79,7 @@ class PullRequests:
         needed = order.accept.approval == "required"
         if needed:
             self.repository.request_review(pull.number)
-        self.dashboard.show(order, "waiting" if needed else "merging", pull.number, Waiting(winner=winner, pull=waiting))
+        self.dashboard.show(order, "waiting for a review" if needed else "merging", pull.number, Waiting(winner=winner, pull=waiting))
         return Publication(published=True, message=f"pull request {pull.number}", pull=waiting)
 
     def arrivals(self, order: Order, policy: Policy, waiting: Pull | None) -> Sequence[Arrival]:

@@ -200,7 +200,7 @@ class Steps:
     def evaluate(self, order: Order, plan: Plan, entries: Sequence[Entry], seconds: float) -> Outcomes:
         """Evaluate a batch at the port."""
         spec = self._judged(order, plan)
-        self.watch.doing(entries[0].round, _kind(entries[0]))
+        self.watch.doing(entries[0].round, kind(entries[0]))
         return Outcomes(outcomes=tuple(self.evaluation.evaluate(spec, entries, seconds)))
 
     def report(self, order: Order, course: Course) -> Count:
@@ -337,7 +337,8 @@ def confirmation_entries(judged: Outcome, over_champion: bool) -> tuple[Entry, .
     )
 
 
-def _kind(entry: Entry) -> str:
+def kind(entry: Entry) -> str:
+    """What is done with an entry, in words."""
     if entry.fresh:
         return f"confirming over the {entry.against}"
     return "screening" if entry.tier == "screening" else "judging in full"

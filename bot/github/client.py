@@ -245,15 +245,23 @@ class Repository(Runs, Checks):
 
     def file_url(self, commit: str, path: str) -> str:
         """Where a file of a commit is shown, as a picture may be linked."""
-        if self._url is None:
-            self._url = self.asking.read(f"the repository {self.name}", lambda github: github.get_repo(self.name).html_url)
-        return f"{self._url}/blob/{commit}/{path}?raw=true"
+        return f"{self._page()}/blob/{commit}/{path}?raw=true"
+
+    def run_url(self, run: int) -> str:
+        """Where a workflow run is shown."""
+        return f"{self._page()}/actions/runs/{run}"
 
     def redeliver_failed(self) -> None:
         """Have deliveries sent again that failed. A personal token knows of none."""
         app = self.access.as_app()
         if app is not None:
             self.asking.read("the App's deliveries", lambda _: redeliver(app))
+
+    def _page(self) -> str:
+        """The address of the repository's own page."""
+        if self._url is None:
+            self._url = self.asking.read(f"the repository {self.name}", lambda github: github.get_repo(self.name).html_url)
+        return self._url
 
     def _people(self, repository: GithubRepository) -> Iterator[Any]:
         """People who may write."""
