@@ -96,7 +96,7 @@ class HostedEngine(Engine):
 
 
 class Heeding:
-    """A campaign's watch that also heeds what was pushed: within an evaluation, what the campaign is about may have been changed."""
+    """A campaign's watch for its evaluations, which also heeds what was pushed: what they are about may be changed meanwhile."""
 
     def __init__(self, watch: Watch, changed: Callable[[], None]) -> None:
         self._watch = watch
@@ -220,12 +220,13 @@ class Service:
         # A campaign that is tried again is shown by the watch that has it already.
         if order.campaign not in self._watches:
             self._watches[order.campaign] = self.make_watch(order)
-        watch = Heeding(self._watches[order.campaign], lambda: self._heed(order))
+        watch = self._watches[order.campaign]
+        heeding = Heeding(watch, lambda: self._heed(order))
         return HostedSteps(
             self.trees.specs(order.commit) / folder_of(order.spec).rpartition("/")[2],
             self.store,
             self.notebook,
-            self.make_evaluation(Journal(self.notebook, self.store, watch), self.store),
+            self.make_evaluation(Journal(self.notebook, self.store, heeding), self.store),
             self.publisher,
             watch,
             lambda agent, gate: make_agent(agent, self.settings, gate),
@@ -234,8 +235,8 @@ class Service:
     def _heed(self, order: Order) -> None:
         """Look whether a campaign that was overtaken really is: `Changed` says so."""
         if order.campaign in self._overtaken:
-            self.publisher.unchanged(order)
             self._overtaken.discard(order.campaign)
+            self.publisher.unchanged(order)
 
     def _reconcile(self) -> None:
         """Look at everything there is, now and then: this finds what was never delivered."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -33,6 +34,7 @@ class Clone:
         self.url = url
         self._token = token
         self._renew = renew
+        self._fetching = threading.Lock()
         self._files = functools.lru_cache(TREES)(self._read)
         try:
             self._repository = git.Repo.init(folder, bare=True, mkdir=True)
@@ -51,7 +53,9 @@ class Clone:
 
     def fetch(self) -> None:
         """Everything that is new: branches and the heads of pull requests."""
-        self._remote("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *FETCHED)
+        # Two at once would fail to move the same refs.
+        with self._fetching:
+            self._remote("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *FETCHED)
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
         """The plain files below a folder of a commit, by their path within it; none where there is no such folder."""
