@@ -14,7 +14,7 @@ from typing import Protocol
 from bot import comments, notices
 from bot.campaign.branches import PREFIX, Branches, campaign_of
 from bot.campaign.lineages import post
-from bot.campaign.orders import order_of
+from bot.campaign.orders import hosted_order
 from bot.campaign.people import entered_by, kernel_of
 from bot.campaign.recall import judged, recalled, recovered
 from bot.campaign.state import Merged, Order, StopReason
@@ -96,7 +96,7 @@ class Dispatch:
         """Look at everything there is: what a lost delivery would have told is found here."""
         with self._lock:
             survey = self._default()
-            self._recall()
+            self._recall(survey.commit)
             for known in self._known():
                 spec = spec_named(survey, known.order.spec)
                 if known.running and (spec is None or spec.spec_hash != known.order.spec_hash):
@@ -134,15 +134,21 @@ class Dispatch:
     def _known(self) -> Sequence[Known]:
         return (*(self._recalled or ()), *self.campaigns.known())
 
-    def _recall(self) -> None:
-        """Once a process: take up what the forge tells of and the database doesn't know, which is nothing unless it was lost."""
+    def _recall(self, base: str) -> None:
+        """Once a process: take up what the forge tells of and the database doesn't know, which is nothing unless it was lost.
+
+        `base` is the default branch's commit.
+        """
         if self._recalled is not None:
             return
         known = {one.order.campaign for one in self.campaigns.known()}
         records = [record for record in recalled(self.repository) if record.order.campaign not in known]
         for record in records:
-            if record.status != "ended":
-                self.campaigns.begin(recovered(self.repository, self.branches, self.store, record))
+            if record.status == "ended":
+                continue
+            order = recovered(self.repository, self.branches, self.trees, self.store, record, base, self.bot)
+            if order is not None:
+                self.campaigns.begin(order)
         ended = (record for record in records if record.status == "ended")
         self._recalled = tuple(Known(record.order, False, record.stop, record.merged) for record in ended)
 
@@ -154,12 +160,7 @@ class Dispatch:
 
     def _begin(self, spec: LoadedSpec, commit: str, submission: int | None = None) -> None:
         number = 1 + max((one.order.number for one in self._known() if one.order.spec == spec.spec.id), default=0)
-        if submission is None:
-            order = order_of(spec, self.store, number, commit=commit)
-        else:
-            budget = spec.spec.budget.model_copy(update={"rounds": 1})
-            order = order_of(spec, self.store, number, commit=commit, submission=submission, agents=(), budget=budget)
-        self.campaigns.begin(order)
+        self.campaigns.begin(hosted_order(spec, self.store, number, commit, submission))
 
     def _reverted(self, spec: LoadedSpec, commit: str) -> None:
         """Tell in a winner's pull request that its kernel is no longer the one on the default branch."""

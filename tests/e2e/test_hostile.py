@@ -1,0 +1,100 @@
+"""What somebody with bad intentions does on the forge: records, checks, branches and files that are not what they seem. The dispatch runs
+in this process against the real forge; what it would begin is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from factory_stand import KERNEL, NAME, SPEC_ID, Stand
+from formula import KNOBS
+
+from bot.campaign.branches import Branches
+from bot.campaign.orders import order_of
+from bot.campaign.records import Record, hidden
+from bot.campaign.state import Order
+from bot.campaign.store import Store
+from bot.dispatch import Dispatch, Known
+from bot.evidence.notebook import Notebook
+from bot.github.auth import Access, App
+from bot.github.client import Repository, marked
+from bot.github.git import Clone
+from bot.specs import Trees, spec_named
+from runner.spec.models import AgentSpec, Budget
+
+
+def kernel(a: int, b: int) -> dict[str, str]:
+    """The formula's kernel at one point."""
+    return {f"{KERNEL}/launch.yaml": KNOBS.replace("launches:", f'table: [{{when: "true", a: {a}, b: {b}}}]\nlaunches:')}
+
+
+@dataclass
+class Noted:
+    """Campaigns that are begun, and never run."""
+
+    begun: list[Known] = field(default_factory=list)
+    woken: list[str] = field(default_factory=list)
+
+    def known(self) -> Sequence[Known]:
+        return self.begun
+
+    def begin(self, order: Order) -> None:
+        self.begun.append(Known(order, running=True))
+
+    def wake(self, campaign: str) -> None:
+        self.woken.append(campaign)
+
+    def overtake(self, campaign: str) -> None:
+        self.wake(campaign)
+
+
+@contextmanager
+def dispatch(stand: Stand, folder: Path) -> Iterator[tuple[Dispatch, Noted]]:
+    """The bot's dispatch with a state of its own."""
+    app, campaigns = stand.forge.app, Noted()
+    access = Access(stand.forge.api_url, App(app.app_id, app.private_key, app.installation_id))
+    repository = Repository(access, NAME, lambda _: None)
+    clone = Clone(folder / "clone", stand.url, access.token, access.renew)
+    with Notebook(folder / "notebook.sqlite") as notebook:
+        trees, store = Trees(clone, folder / "trees"), Store(folder)
+        yield Dispatch(repository, Branches(clone), trees, store, notebook, campaigns, stand.bot), campaigns
+
+
+def forged(stand: Stand, record: Record) -> None:
+    """An issue of the bot's whose text somebody with write access has changed."""
+    forge, repository = stand.forge.forge, stand.repository
+    issue = forge.open_issue(repository, forge.bot, f"Campaign {record.order.campaign}", "as the bot wrote it", [])
+    stand.api("bob").get_issue(issue.number).edit(body=marked(f"Nothing to see\n\n{hidden(record)}", record.order.campaign))
+
+
+def order(stand: Stand, folder: Path, number: int) -> Order:
+    """The order that the bot itself would give."""
+    clone = Clone(folder / "own", stand.url, lambda: stand.tokens["ada"])
+    clone.fetch()
+    survey = Trees(clone, folder / "own-trees").survey(stand.head() or "")
+    spec = spec_named(survey, SPEC_ID)
+    assert spec is not None, survey.faults
+    return order_of(spec, Store(folder / "own-store"), number, commit=survey.commit)
+
+
+def test_a_record_that_was_changed_in_an_issue_orders_nothing_that_the_spec_does_not_say(stand: Stand, tmp_path: Path) -> None:
+    stand.commit_spec(approval="required")
+    real = order(stand, tmp_path, 7)
+    free = real.accept.model_copy(update={"approval": "none", "min_speedup": 0.01})
+    elsewhere = stand.commit({"README.md": "Not reviewed\n"}, "Mine", branch="mine")
+    for changes in (
+        {"accept": free},
+        {"budget": Budget(rounds=1000, candidates=100_000, device_minutes=1e6)},
+        {"agents": (AgentSpec(name="mine", kind="search"),)},
+        {"commit": elsewhere},
+        {"commit": "0" * 40},
+        {"campaign": "somebody-elses-1-00000000"},
+        {"started": "yesterday"},
+    ):
+        forged(stand, Record(order=real.model_copy(update=changes), status="running"))
+    forged(stand, Record(order=real, status="running"))
+    with dispatch(stand, tmp_path / "bot") as (looking, campaigns):
+        looking.look()
+        assert [one.order for one in campaigns.begun] == [real]
