@@ -19,12 +19,12 @@ from bot.campaign.people import entered_by, kernel_of
 from bot.campaign.recall import judged, recalled, recovered
 from bot.campaign.state import Merged, Order, StopReason
 from bot.campaign.store import Store
-from bot.checks import spec_check
+from bot.checks import spec_check, unjudged_check
 from bot.events import Event, Pushed
 from bot.evidence.notebook import Notebook
 from bot.hosting import PullRequest, Repository
 from bot.specs import Survey, Trees, spec_named
-from runner.errors import FaultsError
+from runner.errors import FactoryError, FaultsError
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Policy
 
@@ -76,6 +76,8 @@ class Dispatch:
         self._recalled: tuple[Known, ...] | None = None
         # What was told about an end already, so that the timer need not look for it again.
         self._told: set[tuple[int, str]] = set()
+        # The commits that were checked against a default branch already, in a pull request or not.
+        self._seen: set[tuple[str, str, bool]] = set()
 
     def handle(self, event: Event) -> None:
         """Do what follows from an event. What the bot did itself is no news to it."""
@@ -117,8 +119,7 @@ class Dispatch:
             self.campaigns.wake(campaign)
         elif event.after is not None and not event.branch.startswith(PREFIX):
             with self._lock:
-                self.branches.clone.fetch()
-                self._checked(event.after)
+                self._looked(self._default().commit, event.after, asked=False)
 
     def _default(self) -> Survey:
         """The default branch as it is now, with its check."""
@@ -130,6 +131,32 @@ class Dispatch:
         if survey.specs or survey.faults:
             post(self.repository, commit, f"specs/{commit}", spec_check(survey))
         return survey
+
+    def _looked(self, base: str, commit: str, *, asked: bool) -> None:
+        """The check on a commit that is not the default branch's, `base`. Where it brings a kernel that is not judged there is no success;
+        a pull request that asks for its merge is told so."""
+        if (base, commit, asked) in self._seen:
+            return
+        survey = self.trees.survey(commit)
+        kernels = self._brought(base, survey) if not survey.faults else ()
+        if kernels and asked:
+            post(self.repository, commit, f"specs/{commit}", unjudged_check(kernels))
+        elif not kernels and (survey.specs or survey.faults):
+            post(self.repository, commit, f"specs/{commit}", spec_check(survey))
+        self._seen.add((base, commit, asked))
+
+    def _brought(self, base: str, survey: Survey) -> Sequence[str]:
+        """The specs whose kernel, and nothing else of them, a commit would change. Who changes a spec has its kernel judged anew."""
+        try:
+            common = self.branches.clone.merge_base(base, survey.commit)
+        except FactoryError:
+            common = base  # no common history: all of it would be new
+        found = []
+        for name, spec_hash in ((one.spec.id, one.spec_hash) for one in survey.specs):
+            changed = self.branches.kernel_tree(survey.commit, name) != self.branches.kernel_tree(common, name)
+            if changed and self.branches.spec_hash(common, name) == spec_hash:
+                found.append(name)
+        return found
 
     def _known(self) -> Sequence[Known]:
         return (*(self._recalled or ()), *self.campaigns.known())
@@ -195,7 +222,7 @@ class Dispatch:
             post(self.repository, pull.head, f"specs/{pull.head}", spec_check(Survey(pull.head, (), error.faults)))
             return
         if kernel is None:
-            self._checked(pull.head)
+            self._looked(survey.commit, pull.head, asked=True)
             return
         spec = spec_named(survey, kernel.spec)
         if spec is None or self._judged(spec, pull, kernel.candidate.tree):

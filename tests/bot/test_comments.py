@@ -133,3 +133,15 @@ def test_the_dashboard():
 def test_a_judges_command_is_given_for_a_clone_of_the_pull_request(given):
     told = comments.repository_command(given, "x")
     assert told == "kernel-runner evaluate kernel-specs/x --workload w --seed 7 --out result.json"
+
+
+def test_a_kernel_that_comes_with_other_changes():
+    check = checks.unjudged_check(["rmsnorm-cpu", "other"])
+    assert (check.conclusion, check.title, check.summary) == snapshot(
+        (
+            "failure",
+            "a kernel that is not judged",
+            "This changes `kernel-specs/rmsnorm-cpu/kernel`, `kernel-specs/other/kernel` and more. A kernel is judged where a pull request "
+            "changes nothing but it.",
+        )
+    )

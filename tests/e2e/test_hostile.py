@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from factory_stand import KERNEL, NAME, SPEC_ID, Stand
+from factory_stand import KERNEL, NAME, SPEC, SPEC_ID, Stand
 from formula import KNOBS
 
 from bot.campaign.branches import Branches
@@ -17,8 +17,10 @@ from bot.campaign.records import Record, hidden
 from bot.campaign.state import Order
 from bot.campaign.store import Store
 from bot.dispatch import Dispatch, Known
+from bot.events import Pushed
 from bot.evidence.notebook import Notebook
 from bot.github.auth import Access, App
+from bot.github.checks import CHECK
 from bot.github.client import Repository, marked
 from bot.github.git import Clone
 from bot.specs import Trees, spec_named
@@ -98,3 +100,28 @@ def test_a_record_that_was_changed_in_an_issue_orders_nothing_that_the_spec_does
     with dispatch(stand, tmp_path / "bot") as (looking, campaigns):
         looking.look()
         assert [one.order for one in campaigns.begun] == [real]
+
+
+def verdicts(stand: Stand, sha: str) -> list[str | None]:
+    """The conclusions of what stands as `kernel-factory/verdict` on a commit."""
+    return [check.conclusion for check in stand.checks(sha) if check.name == CHECK]
+
+
+def test_a_kernel_that_was_not_judged_has_no_successful_verdict(stand: Stand, tmp_path: Path) -> None:
+    stand.commit_spec()
+    alone = stand.commit(kernel(0, 0), "A kernel", branch="alone")
+    mixed = stand.commit({**kernel(0, 0), "README.md": "And more\n"}, "A kernel and more", branch="mixed")
+    other = stand.commit({"README.md": "Better\n"}, "No kernel", branch="other")
+    renamed = {name.replace(SPEC, "kernel-specs/second"): data for name, data in stand.spec().items()}
+    text = str(renamed["kernel-specs/second/spec.yaml"]).replace(f"id: {SPEC_ID}", "id: second")
+    second = stand.commit({**renamed, "kernel-specs/second/spec.yaml": text}, "Another spec, with its first kernel", branch="second")
+    with dispatch(stand, tmp_path) as (looking, _):
+        for branch, sha in (("alone", alone), ("mixed", mixed), ("other", other), ("second", second)):
+            looking.handle(Pushed(repository=NAME, sender="ada", branch=branch, after=sha))
+        assert [verdicts(stand, sha) for sha in (alone, mixed, other, second)] == [[], [], ["success"], ["success"]]
+        for branch in ("alone", "mixed", "other", "second"):
+            stand.open_pull(branch, branch)
+        looking.look()
+        assert [verdicts(stand, sha) for sha in (alone, mixed, other, second)] == [[], ["failure"], ["success"], ["success"]]
+        (told,) = stand.checks(mixed)
+        assert SPEC_ID in (told.summary or "")
