@@ -6,6 +6,7 @@ delivery that came twice or too late, and the timer that finds what was never de
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +23,13 @@ from bot.campaign.store import Store
 from bot.checks import spec_check, unjudged_check
 from bot.events import Event, Pushed
 from bot.evidence.notebook import Notebook
-from bot.hosting import PullRequest, Repository
+from bot.hosting import PullRequest, Repository, TryLater
 from bot.specs import Survey, Trees, spec_named
 from runner.errors import FactoryError, FaultsError
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Policy
 
+LOG = logging.getLogger("kernel-factory")
 # So ended, a campaign says nothing of what stands there now: another one begins.
 OVERTAKEN = (StopReason.KERNEL_CHANGED, StopReason.JUDGE_CHANGED, StopReason.SPEC_CHANGED)
 
@@ -108,7 +110,14 @@ class Dispatch:
                     self._begin(spec, survey.commit)
                 self._reverted(spec, survey.commit)
             for pull in self.repository.pull_requests(state="open"):
-                self._person(survey, pull)
+                try:
+                    self._person(survey, pull)
+                except TryLater:
+                    raise
+                except Exception as error:
+                    # Whatever one brings, the others are looked at.
+                    expected = isinstance(error, FactoryError)
+                    LOG.warning("pull request %s can't be looked at: %s", pull.number, error, exc_info=None if expected else error)
 
     def _pushed(self, event: Pushed) -> None:
         if event.branch == self.repository.default_branch().name:

@@ -17,6 +17,10 @@ class Missing(FactoryError):
     """What was asked for is not there, or not what it has to be, and asking again changes nothing."""
 
 
+class Unfit(FactoryError):
+    """What a commit holds is not taken: too much of it, or names that no file system takes."""
+
+
 class TryLater(FactoryError):
     """The forge wants to be asked nothing for so many `seconds`, which is longer than a step should wait."""
 
@@ -163,7 +167,7 @@ class Clone(Protocol):
         """Everything that is new: branches and the heads of pull requests."""
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
-        """The files below a folder of a commit, by their path within it; none where there is no such folder."""
+        """The files below a folder of a commit, by their path within it; none where there is none. `Unfit` where it is too large."""
 
     def tree_id(self, commit: str, path: str) -> str | None:
         """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
@@ -181,4 +185,4 @@ class Clone(Protocol):
         """Push; with a `lease` only where the remote branch is still at that commit (empty: not there)."""
 
     def export(self, commit: str, path: str, folder: Path) -> None:
-        """Write a folder of a commit to `folder`, plain files only; nothing where the commit has no such folder."""
+        """Write a folder of a commit to `folder`, plain files only; nothing where there is none. `Unfit` where it can't be."""

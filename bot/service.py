@@ -244,7 +244,9 @@ class Service:
             try:
                 self.dispatch.look()
                 self.repository.redeliver_failed()
-            except FactoryError as error:
-                LOG.warning("the forge could not be looked at: %s", error)
+            except Exception as error:
+                # Nothing else finds what was never delivered, so the timer goes on whatever happens.
+                expected = isinstance(error, FactoryError)
+                LOG.warning("the forge could not be looked at: %s", error, exc_info=None if expected else error)
             if self._stop.wait(self.reconcile_seconds):
                 return

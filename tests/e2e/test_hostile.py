@@ -3,11 +3,14 @@ in this process against the real forge; what it would begin is noted."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from factory_stand import KERNEL, NAME, SPEC, SPEC_ID, Stand
 from formula import KNOBS
 
@@ -19,10 +22,12 @@ from bot.campaign.store import Store
 from bot.dispatch import Dispatch, Known
 from bot.events import Pushed
 from bot.evidence.notebook import Notebook
+from bot.github import git
 from bot.github.auth import Access, App
 from bot.github.checks import CHECK
 from bot.github.client import Repository, marked
 from bot.github.git import Clone
+from bot.service import Service
 from bot.specs import Trees, spec_named
 from runner.spec.models import AgentSpec, Budget
 
@@ -125,3 +130,38 @@ def test_a_kernel_that_was_not_judged_has_no_successful_verdict(stand: Stand, tm
         assert [verdicts(stand, sha) for sha in (alone, mixed, other, second)] == [[], ["failure"], ["success"], ["success"]]
         (told,) = stand.checks(mixed)
         assert SPEC_ID in (told.summary or "")
+
+
+def test_a_pull_request_that_cannot_be_read_keeps_nobody_else_waiting(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(git, "MAX_BYTES", 300_000)
+    stand.commit_spec()
+    stand.commit({"kernel-specs/" + "a" * 300: "A name that no file system takes\n"}, "Long", branch="long")
+    stand.commit({f"{KERNEL}/large.cpp": "x" * 200_000, f"{SPEC}/large": "x" * 200_000}, "Large", branch="large")
+    good = stand.commit(kernel(6, 7), "Mine", branch="good")
+    long, large = stand.open_pull("long", "Long"), stand.open_pull("large", "Large")
+    stand.open_pull("good", "Good")
+    with dispatch(stand, tmp_path) as (looking, campaigns):
+        looking.look()
+        (running,) = campaigns.begun
+        assert campaigns.woken == [running.order.campaign], f"{good} waits"
+        looking.look()
+        assert len(campaigns.woken) == 2
+    for number, told in ((long, "name too long"), (large, "300,000 bytes")):
+        (check,) = stand.checks(stand.pull(number).head)
+        assert (check.conclusion, told in (check.summary or "").lower()) == ("failure", True), check.summary
+
+
+def test_the_timer_outlives_whatever_a_look_meets() -> None:
+    service, looks, ended = Service.__new__(Service), [], threading.Event()
+
+    def look() -> None:
+        looks.append(len(looks))
+        if len(looks) == 3:
+            ended.set()
+        raise OSError("no space left on device")
+
+    service.dispatch, service._stop, service.reconcile_seconds = SimpleNamespace(look=look), ended, 0.01  # type: ignore[assignment]
+    service._reconcile()
+    assert looks == [0, 1, 2]
