@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from bot import comments, notices
@@ -32,6 +33,10 @@ from runner.spec.models import Policy
 LOG = logging.getLogger("kernel-factory")
 # So ended, a campaign says nothing of what stands there now: another one begins.
 OVERTAKEN = (StopReason.KERNEL_CHANGED, StopReason.JUDGE_CHANGED, StopReason.SPEC_CHANGED)
+# So many campaigns begin because of one pull request, each on another kernel of it; and so many at once because of any.
+MAX_SUBMISSIONS, MAX_SUBMITTED = 5, 4
+# So many campaigns in so long that found another machine, or another judge, and no more: the labels may name machines that take turns.
+MAX_TURNS, TURNS_WITHIN = 3, timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -192,7 +197,7 @@ class Dispatch:
         """Whether a spec has no campaign yet that says something of it as it stands."""
         mine = [one for one in self._known() if one.order.spec == spec.spec.id and one.order.submission is None]
         same = [one for one in mine if one.order.spec_hash == spec.spec_hash]
-        return not same or (not same[-1].running and same[-1].stop in OVERTAKEN)
+        return not same or (not same[-1].running and same[-1].stop in OVERTAKEN and not _taking_turns(same))
 
     def _begin(self, spec: LoadedSpec, commit: str, submission: int | None = None) -> None:
         number = 1 + max((one.order.number for one in self._known() if one.order.spec == spec.spec.id), default=0)
@@ -220,6 +225,9 @@ class Dispatch:
             self._tell(pull.number, notices.reopened(campaign))
         if pull.author == self.bot or campaign is not None:
             return
+        if pull.aside:
+            self._looked(survey.commit, pull.head, asked=False)
+            return
 
         def policy_of(identifier: str) -> Policy:
             found = spec_named(survey, identifier)
@@ -241,7 +249,16 @@ class Dispatch:
         for one in fitting:
             self.campaigns.wake(one.order.campaign)
         if not fitting:
-            self._begin(spec, survey.commit, submission=pull.number)
+            self._submitted(spec, survey.commit, pull.number)
+
+    def _submitted(self, spec: LoadedSpec, commit: str, number: int) -> None:
+        """Begin a campaign on a person's kernel, as far as one pull request, and all together, may have the machines."""
+        submitted = [one for one in self._known() if one.order.submission is not None]
+        mine = [one for one in submitted if (one.order.submission, one.order.spec_hash) == (number, spec.spec_hash)]
+        if len(mine) >= MAX_SUBMISSIONS:
+            self._tell(number, notices.enough(len(mine)))
+        elif sum(one.running for one in submitted) < MAX_SUBMITTED:
+            self._begin(spec, commit, submission=number)
 
     def _judged(self, spec: LoadedSpec, pull: PullRequest, tree: str) -> bool:
         """Whether a person's kernel was judged by this spec, as the notebook says or, where it was lost, the forge."""
@@ -250,3 +267,10 @@ class Dispatch:
             return True
         lost = [one.order.campaign for one in self._recalled or () if one.order.spec_hash == spec.spec_hash]
         return bool(lost) and judged(self.repository, pull.head, tree, lost)
+
+
+def _taking_turns(campaigns: Sequence[Known]) -> bool:
+    """Whether the last campaigns on a spec all ended, and not long ago, since the device or the judge had changed."""
+    last = campaigns[-MAX_TURNS:]
+    since = datetime.now(UTC) - datetime.fromisoformat(last[0].order.started)
+    return len(last) == MAX_TURNS and all(one.stop is StopReason.JUDGE_CHANGED for one in last) and since < TURNS_WITHIN

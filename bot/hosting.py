@@ -39,7 +39,8 @@ class Branch:
 
 @dataclass(frozen=True)
 class PullRequest:
-    """A pull request as it is now. `branch` and `head` are its head's; `fork` says that they lie in another repository."""
+    """A pull request as it is now. `branch` and `head` are its head's; `fork` says that they lie in another repository, `aside` that it is
+    to be merged into another branch than the default one."""
 
     number: int
     state: Literal["open", "closed"]
@@ -52,6 +53,7 @@ class PullRequest:
     merge_commit: str | None = None
     merged_by: str | None = None
     fork: bool = False
+    aside: bool = False
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,14 @@ def reopened(campaign: str) -> str:
     )
 
 
+def enough(count: int) -> str:
+    """A pull request whose kernel changes again and again has had its share of the machines."""
+    return (
+        f"{count} campaigns were about kernels of this pull request, and no more begin because of it. A further kernel of it is judged "
+        "when a campaign on its spec runs."
+    )
+
+
 def reverted(order: Order, again: bool) -> str:
     """The merged kernel is no longer the one on the default branch; `again` says that the one before it is back."""
     what = "was reverted: the kernel before it is back" if again else "was replaced by another kernel"

@@ -112,7 +112,7 @@ class PullRequests:
         base = self.unchanged(order)
         request = self.repository.pull_request(pull.number)
         said = opinion(self.repository.reviews(pull.number), pull.head, (self.bot, request.author, pull.author))
-        if request.merged:
+        if request.merged and not request.aside:
             if request.head != pull.head:
                 told = f"pull request {pull.number} was merged by {request.merged_by or 'somebody'} at another head than the judged one"
                 raise Changed(StopReason.KERNEL_CHANGED, told)
@@ -216,7 +216,7 @@ class PullRequests:
     def _asks(self, order: Order, pull: PullRequest) -> bool:
         """Whether an open pull request is a person's that this campaign may judge."""
         own = pull.author == self.bot or (campaign_of(pull.branch) is not None and not pull.fork)
-        return not own and order.submission in (None, pull.number)
+        return not own and not pull.aside and order.submission in (None, pull.number)
 
     def _judged(self, order: Order, base: str, request: PullRequest) -> bool:
         """Whether a head that was pushed over a winner's is judged: it changes nothing but the kernel, as far as can be said now."""

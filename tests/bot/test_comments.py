@@ -93,6 +93,7 @@ def test_notices():
         "reopened": notices.reopened("rmsnorm-cpu-1-0123abcd"),
         "reverted": notices.reverted(order(), True),
         "replaced": notices.reverted(order(), False),
+        "enough": notices.enough(5),
         "spec overtaken": notices.spec_overtaken(order()),
     }
     check_text("notices.md", "\n".join(f"# {name}\n\n{text}\n" for name, text in told.items()))

@@ -4,9 +4,10 @@ in this process against the real forge; what it would begin is noted."""
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from formula import KNOBS
 from bot.campaign.branches import Branches
 from bot.campaign.orders import order_of
 from bot.campaign.records import Record, hidden
-from bot.campaign.state import Order
+from bot.campaign.state import Order, StopReason
 from bot.campaign.store import Store
 from bot.dispatch import Dispatch, Known
 from bot.events import Pushed
@@ -49,6 +50,10 @@ class Noted:
 
     def begin(self, order: Order) -> None:
         self.begun.append(Known(order, running=True))
+
+    def end(self, stop: StopReason) -> None:
+        """Those that run have ended so."""
+        self.begun = [replace(one, running=False, stop=stop) if one.running else one for one in self.begun]
 
     def wake(self, campaign: str) -> None:
         self.woken.append(campaign)
@@ -165,3 +170,59 @@ def test_the_timer_outlives_whatever_a_look_meets() -> None:
     service.dispatch, service._stop, service.reconcile_seconds = SimpleNamespace(look=look), ended, 0.01  # type: ignore[assignment]
     service._reconcile()
     assert looks == [0, 1, 2]
+
+
+def test_a_pull_request_into_another_branch_is_not_judged_and_not_merged(stand: Stand, tmp_path: Path) -> None:
+    stand.commit_spec()
+    stand.commit({"README.md": "A release\n"}, "Release", branch="release")
+    stand.commit(kernel(6, 7), "Mine", branch="mine")
+    aside = stand.api().create_pull("release", "mine", title="Mine", body="").number
+    with dispatch(stand, tmp_path) as (looking, campaigns):
+        looking.look()
+        assert (len(campaigns.begun), campaigns.woken) == (1, [])
+        pull = looking.repository.pull_request(aside)
+        assert pull.aside
+        merge = looking.repository.merge(aside, pull.head, "The winner", "")
+        assert (merge.merged, "release" in merge.message, stand.pull(aside).merged) == (False, True, None)
+
+
+def test_machines_that_take_turns_do_not_begin_campaigns_for_ever(stand: Stand, tmp_path: Path) -> None:
+    stand.commit_spec()
+    with dispatch(stand, tmp_path) as (looking, campaigns):
+        for _ in range(10):
+            looking.look()
+            campaigns.end(StopReason.JUDGE_CHANGED)
+        assert len(campaigns.begun) == 3
+        # A day later another machine, or another version of the judge, is worth another try.
+        campaigns.begun = [
+            replace(one, order=one.order.model_copy(update={"started": "2026-01-01T00:00:00+00:00"})) for one in campaigns.begun
+        ]
+        looking.look()
+        assert len(campaigns.begun) == 4
+
+
+def test_strangers_pull_requests_begin_so_many_campaigns_and_no_more(stand: Stand, tmp_path: Path) -> None:
+    stand.commit_spec()
+    with dispatch(stand, tmp_path) as (looking, campaigns):
+        looking.look()
+        campaigns.end(StopReason.NO_IMPROVEMENT)
+        # One whose kernel changes again and again.
+        for number in range(8):
+            stand.commit(kernel(number, 1), "Again", branch="again")
+            if number == 0:
+                again = stand.open_pull("again", "Again")
+            looking.look()
+            campaigns.end(StopReason.ROUNDS)
+        assert len([one for one in campaigns.begun if one.order.submission == again]) == 5
+        assert "no more" in stand.comments(again)[0].body
+        # And many at once: four at a time, and all have their turn.
+        many = []
+        for number in range(6):
+            stand.commit(kernel(number, 2), "Mine", branch=f"mine-{number}")
+            many.append(stand.open_pull(f"mine-{number}", "Mine"))
+        for _ in range(10):
+            looking.look()
+            assert len([one for one in campaigns.begun if one.running]) <= 4
+            campaigns.end(StopReason.ROUNDS)
+        begun = Counter(one.order.submission for one in campaigns.begun)
+        assert [begun[number] for number in many] == [5] * 6
