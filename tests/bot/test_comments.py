@@ -94,6 +94,8 @@ def test_notices():
         "reverted": notices.reverted(order(), True),
         "replaced": notices.reverted(order(), False),
         "enough": notices.enough(5),
+        "entered enough": notices.entered_enough(8),
+        "mixed": notices.mixed(order(), pull(), "9" * 40),
         "spec overtaken": notices.spec_overtaken(order()),
     }
     check_text("notices.md", "\n".join(f"# {name}\n\n{text}\n" for name, text in told.items()))

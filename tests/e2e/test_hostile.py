@@ -15,10 +15,13 @@ import pytest
 from factory_stand import KERNEL, NAME, SPEC, SPEC_ID, Stand
 from formula import KNOBS
 
-from bot.campaign.branches import Branches
+from bot.campaign.branches import Branches, branch_of
+from bot.campaign.hosted import HostedSteps
 from bot.campaign.orders import order_of
+from bot.campaign.ports import Changed
+from bot.campaign.pulls import PullRequests
 from bot.campaign.records import Record, hidden
-from bot.campaign.state import Order, StopReason
+from bot.campaign.state import Count, Course, Entry, Order, Outcome, Pull, StopReason
 from bot.campaign.store import Store
 from bot.dispatch import Dispatch, Known
 from bot.events import Pushed
@@ -31,6 +34,7 @@ from bot.github.git import Clone
 from bot.service import Service
 from bot.specs import Trees, spec_named
 from runner.spec.models import AgentSpec, Budget
+from runner.verdict import Verdict
 
 
 def kernel(a: int, b: int) -> dict[str, str]:
@@ -226,3 +230,85 @@ def test_strangers_pull_requests_begin_so_many_campaigns_and_no_more(stand: Stan
             campaigns.end(StopReason.ROUNDS)
         begun = Counter(one.order.submission for one in campaigns.begun)
         assert [begun[number] for number in many] == [5] * 6
+
+
+@contextmanager
+def winning(stand: Stand, folder: Path) -> Iterator[tuple[PullRequests, Order, Pull]]:
+    """A winner's pull request that waits for people, and the bot's port to it."""
+    stand.commit_spec()
+    with dispatch(stand, folder) as (looking, _):
+        ordered, branches = order(stand, folder, 1), looking.branches
+        branches.clone.fetch()
+        branch = branch_of(ordered.campaign, "tpe")
+        files = {name: text.encode() for name, text in kernel(6, 7).items()}
+        head = branches.clone.commit(ordered.commit, files, "The winner")
+        branches.push(branch, head, None)
+        number = looking.repository.open_pull_request(branch, "The winner", "").number
+        port = PullRequests(looking.repository, branches, looking.store, looking.notebook, stand.bot)
+        yield port, ordered, Pull(number=number, head=head, kernel_tree=branches.kernel_tree(head, SPEC_ID) or "")
+
+
+def test_an_approval_that_was_taken_back_before_the_merge_merges_nothing(stand: Stand, tmp_path: Path) -> None:
+    with winning(stand, tmp_path) as (port, ordered, pull):
+        stand.review(pull.number, "APPROVE", by="bob")
+        # The bot is down between its look at the reviews and the merge.
+        assert port.reviewed(ordered, pull).status == "approved"
+        stand.api("ada").get_pull(pull.number).get_reviews()[0].dismiss("Not so fast")
+        assert not port.merged(ordered, pull, "bob").merged
+        assert stand.pull(pull.number).merged is None
+        stand.review(pull.number, "APPROVE", by="bob")
+        stand.review(pull.number, "REQUEST_CHANGES", by="ada", body="Too long")
+        assert not port.merged(ordered, pull, "bob").merged
+        stand.review(pull.number, "APPROVE", by="ada")
+        assert port.merged(ordered, pull, "bob").merged
+
+
+def test_a_merge_that_mixes_the_winner_with_another_kernel_is_no_winner(stand: Stand, tmp_path: Path) -> None:
+    with winning(stand, tmp_path) as (port, ordered, pull):
+        stand.commit({f"{KERNEL}/more.hpp": "// of another kernel\n"}, "A kernel by hand")
+        stand.api("bob").get_pull(pull.number).merge(sha=pull.head)
+        assert port.reviewed(ordered, pull).status == "approved"
+        for _ in range(2):
+            with pytest.raises(Changed, match="not the judged one") as changed:
+                port.merged(ordered, pull, "bob")
+            assert changed.value.stop is StopReason.KERNEL_CHANGED
+        (comment,) = stand.comments(pull.number)
+        assert "nobody has judged" in comment.body
+
+
+def test_kernels_pushed_without_end_while_a_winner_waits_are_judged_within_the_budget(stand: Stand, tmp_path: Path) -> None:
+    with winning(stand, tmp_path) as (port, ordered, pull):
+        spec = spec_named(Trees(port.branches.clone, tmp_path / "trees").survey(ordered.commit), SPEC_ID)
+        assert spec is not None
+        few = ordered.model_copy(update={"budget": ordered.budget.model_copy(update={"candidates": 12})})
+        steps = HostedSteps(spec.folder, Store(tmp_path), port.notebook, None, port, None, None)  # type: ignore[arg-type]
+        champion = full(few, "champion", few.champion)
+        course, judged = Course(champion=champion), Counter[str]()
+        again, _ = enter(stand, "again"), enter(stand, "more")
+        for number in range(20):
+            for branch in ("again", "more"):
+                stand.commit({f"{KERNEL}/{branch}.hpp": f"// {number}\n"}, "Again", branch=branch)
+            arrived = steps.arrivals(few, course, Count(candidates=0, device_seconds=0.0), pull).entries
+            course = course.model_copy(update={"entered": (*course.entered, *(full(few, one.agent, one.tree) for one in arrived))})
+            judged.update(one.agent for one in arrived)
+        assert (judged.total(), max(judged.values())) == (12, 6)
+        alone = few.model_copy(update={"submission": again})
+        for number in range(20):
+            stand.commit({f"{KERNEL}/again.hpp": f"// and again {number}\n"}, "Again", branch="again")
+            arrived = steps.arrivals(alone, course, Count(candidates=0, device_seconds=0.0), pull).entries
+            course = course.model_copy(update={"entered": (*course.entered, *(full(few, one.agent, one.tree) for one in arrived))})
+        assert sum(one.entry.agent == f"pr-{again}" for one in course.entered) == 8
+        assert "no more" in stand.comments(again)[0].body
+
+
+def enter(stand: Stand, branch: str) -> int:
+    stand.commit(kernel(1, 2), "Mine", branch=branch)
+    return stand.open_pull(branch, branch)
+
+
+def full(ordered: Order, agent: str, tree: str) -> Outcome:
+    """What came of a full judgement."""
+    entry = Entry(
+        campaign=ordered.campaign, round=0, agent=agent, first=0, tree=tree, kind="person", parent=None, hypothesis="", tier="full"
+    )
+    return Outcome(entry=entry, experiments=1, tree=tree, verdict=Verdict.SLOWER, speedup=0.9, interval=(0.9, 0.9))
