@@ -158,6 +158,9 @@ class Dispatch:
         elif not kernels and (survey.specs or survey.faults):
             post(self.repository, commit, f"specs/{commit}", spec_check(survey))
         self._seen.add((base, commit, asked))
+        # Anybody may push as many as they like, each with much in it.
+        if commit != base and all(one.order.commit != commit for one in self._known()):
+            self.trees.forget(commit)
 
     def _brought(self, base: str, survey: Survey) -> Sequence[str]:
         """The specs whose kernel, and nothing else of them, a commit would change. Who changes a spec has its kernel judged anew."""

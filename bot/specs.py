@@ -49,6 +49,10 @@ class Trees:
                 shutil.rmtree(fresh, ignore_errors=True)
         return place / SPECS
 
+    def forget(self, commit: str) -> None:
+        """Remove the copy of a commit that nothing begins from. Asked for again, it is made again."""
+        shutil.rmtree(self.folder / commit, ignore_errors=True)
+
     def survey(self, commit: str) -> Survey:
         """Check every spec of a commit, and every kernel in them."""
         try:

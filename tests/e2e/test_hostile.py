@@ -139,6 +139,8 @@ def test_a_kernel_that_was_not_judged_has_no_successful_verdict(stand: Stand, tm
         assert [verdicts(stand, sha) for sha in (alone, mixed, other, second)] == [[], ["failure"], ["success"], ["success"]]
         (told,) = stand.checks(mixed)
         assert SPEC_ID in (told.summary or "")
+        # And no copy is kept of what nothing begins from.
+        assert {one.name for one in (tmp_path / "trees").iterdir()} == {stand.head()}
 
 
 def test_a_pull_request_that_cannot_be_read_keeps_nobody_else_waiting(
