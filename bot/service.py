@@ -86,8 +86,13 @@ class HostedEngine(Engine):
         self._timers.append(timer)
 
     def _resume(self, campaign: str) -> None:
+        try:
+            DBOS.resume_workflow(campaign)
+        except Exception as error:  # noqa: BLE001 - told and tried again, whatever it is
+            # The database can't be written now either.
+            self._suspend(campaign, Suspended(error))
+            return
         self.held.pop(campaign, None)
-        DBOS.resume_workflow(campaign)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for timer in self._timers:
