@@ -16,7 +16,8 @@ from runner.result import Result
 from runner.verdict import Verdict
 
 MAX_ANNOTATIONS = 50
-MAX_LISTED = 200
+# A summary may have 65,535 bytes.
+MAX_LISTED = 40_000
 # `file:line:column: what is wrong`, as policy and compilers say it; a folder before the file is the machine's own.
 _PLACE = re.compile(r"^(?:\S*/)?(?P<file>[\w.-]+):(?P<line>\d{1,6})(?::(?P<column>\d{1,5}))?:\s*(?P<text>\S.*)$", re.MULTILINE)
 
@@ -70,8 +71,15 @@ def unjudged_check(specs: Sequence[str]) -> Check:
 
 
 def _listed(lines: Sequence[str]) -> str:
-    more = len(lines) - MAX_LISTED
-    return "\n".join([*lines[:MAX_LISTED], *([f"- … and {more} more"] if more > 0 else [])])
+    """As many lines as there is room for, and how many more there are."""
+    kept: list[str] = []
+    room = MAX_LISTED
+    for line in lines:
+        room -= len(line.encode()) + 1
+        if room < 0:
+            return "\n".join([*kept, f"- … and {len(lines) - len(kept)} more"])
+        kept.append(line)
+    return "\n".join(kept)
 
 
 def _remarks(folder: str, message: str, files: Collection[str]) -> list[Annotation]:

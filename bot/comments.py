@@ -22,7 +22,7 @@ from runner.result import Result
 RESULT, CLOSED, STATE = "result", "closed", "state"
 # A forge takes 65,536 characters; the rest is left for the marker.
 ROOM = 64_000
-MAX_MESSAGE = 6_000
+MAX_MESSAGE = 4_000
 MAX_TITLE = 250
 LESSONS = 8
 MADE_BY = {"seed": "a kernel written by hand", "search": "a search over knobs", "model": "a model", "person": "a person"}
@@ -193,8 +193,8 @@ def _page(result: Result, after: Sequence[str], where: str, again: str) -> str:
         update={
             "message": "",
             "reproduction": None,
-            "environment": dict(list(result.environment.items())[:60]),
-            "knobs": result.knobs[:20],
+            "environment": dict(list(result.environment.items())[:40]),
+            "knobs": result.knobs[:10],
         }
     )
     found = "\n\n".join(part for part in (told(result.message), reproduction(result)) if part)

@@ -130,6 +130,9 @@ class Dispatch:
             return
         campaign = campaign_of(event.branch)
         if campaign is not None:
+            if event.after is not None:
+                # Whose kernel it is, should it win: no API tells who pushed.
+                self.store.put_pusher(event.after, event.sender)
             self.campaigns.wake(campaign)
         elif event.after is not None and not event.branch.startswith(PREFIX):
             with self._lock:

@@ -163,7 +163,10 @@ class Repository(Protocol):
 
 
 class Clone(Protocol):
-    """A clone without a working tree. Commits follow from what they are made of: made again, each is the same commit."""
+    """A clone without a working tree. Commits follow from what they are made of: made again, each is the same commit.
+
+    A commit that is newer than the last fetch is fetched when its files are asked for; `FactoryError` where the remote has it no more.
+    """
 
     def fetch(self) -> None:
         """Everything that is new: branches and the heads of pull requests."""

@@ -106,7 +106,7 @@ class Heeding:
     def __init__(self, watch: Watch, changed: Callable[[], None]) -> None:
         self._watch = watch
         self._changed = changed
-        self.opened, self.doing, self.detail, self.recorded = watch.opened, watch.doing, watch.detail, watch.recorded
+        self.opened, self.doing, self.detail, self.lost, self.recorded = watch.opened, watch.doing, watch.detail, watch.lost, watch.recorded
 
     def interrupted(self) -> None:
         """Raises `Suspended` as the watch does, and `Changed` where the ground moved."""

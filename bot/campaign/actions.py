@@ -133,7 +133,7 @@ class ActionsEvaluation:
                 write_atomically(self._place(spec), answer.device.encode())
                 raise Lost(f"the run was on {answer.device}, the campaign is on {place.device}: the labels name different machines")
         except Lost as lost:
-            self.journal.watch.detail(f"lost: {lost}")
+            self.journal.watch.lost(str(lost))
             return batch.with_ticket(ticket.model_copy(update={"lost": str(lost), "seconds": lost.seconds}))
         there = {entry.key: entry for entry in answer.entries}
         reasons = {key: there[key].lost if key in there else answer.lost for key in asked}

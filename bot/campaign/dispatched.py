@@ -205,6 +205,7 @@ class Dispatcher:
             raise Lost(f"run {ticket.run}: {error}", seconds) from error
 
     def _now(self, ticket: Ticket, number: int) -> Run:
+        """A ticket's run as it is now. Raises `Lost` where it is gone."""
         try:
             return self.runs.run(number)
         except Missing as error:

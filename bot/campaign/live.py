@@ -100,6 +100,9 @@ class Terminal:
     def detail(self, what: str) -> None:
         self.board.detail = what
 
+    def lost(self, why: str) -> None:
+        self._say(f"round {self.board.round}: lost: {why}")
+
     def recorded(self, experiment: Experiment) -> None:
         self.board.experiments[experiment.id] = experiment
         self.board.detail, self.board.since = "", time.monotonic()

@@ -164,6 +164,9 @@ class Watch(Protocol):
     def detail(self, what: str) -> None:
         """How far that is, within one evaluation."""
 
+    def lost(self, why: str) -> None:
+        """Nothing came of a run that was waited for; what it was to judge is asked for again while there is time."""
+
     def recorded(self, experiment: Experiment) -> None:
         """An experiment was added to the notebook."""
 

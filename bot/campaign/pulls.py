@@ -34,6 +34,7 @@ class PullRequests:
     def __init__(self, repository: Repository, branches: Branches, store: Store, notebook: Notebook, bot: str) -> None:
         self.repository = repository
         self.branches = branches
+        self.store = store
         self.notebook = notebook
         self.bot = bot
         self.lineages = Lineages(repository, branches, store, notebook, bot)
@@ -208,7 +209,7 @@ class PullRequests:
         order, winner = release.order, release.winner
         common = self.branches.clone.merge_base(base, mine.head)
         made = self.branches.evidence(release, common, mine.head, comments.evidence_message(release))
-        author = mine.author if mine.author != self.bot else ""
+        author = mine.author if mine.author != self.bot else self.store.pusher(mine.head)
         pull = Pull(number=mine.number, head=made.head, kernel_tree=winner.kernel_tree, author=author)
         if not mine.fork:
             if made.head != mine.head:

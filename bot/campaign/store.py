@@ -4,6 +4,7 @@
     results/<sha256>.json            a full result
     evaluations/<experiment id>      the sha256 of that experiment's result
     priors/<sha256>.json             a warm start for a search
+    pushers/<commit>                 who pushed it to a campaign's branch
 
 Every file is complete or absent: it is written beside its place and renamed.
 """
@@ -99,6 +100,15 @@ class Store:
         """The hash of an experiment's result, or None where none was kept."""
         link = self._link(experiment)
         return link.read_text().strip() if link.is_file() else None
+
+    def put_pusher(self, commit: str, login: str) -> None:
+        """Keep who pushed a commit, as a signed delivery told."""
+        write_atomically(self.folder / "pushers" / commit, login.encode())
+
+    def pusher(self, commit: str) -> str:
+        """Who pushed a commit, empty where no delivery told."""
+        path = self.folder / "pushers" / commit
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
 
     def put_prior(self, trials: Sequence[Trial]) -> str:
         """Keep a warm start; returns its hash."""

@@ -26,17 +26,19 @@ def pulls(request: Request, forge: TheForge, actor: Actor, repository: TheReposi
     found = _chosen(repository.pulls(), request)
     head, base = request.query_params.get("head"), request.query_params.get("base")
     if head:
-        found = [one for one in found if f"{repository.owner}:{one.branch}" == head]
+        found = [one for one in found if f"{(one.source or repository.full_name).partition('/')[0]}:{one.branch}" == head]
     if base:
         found = [one for one in found if one.base == base]
     return paged(request, [forge.pull_json(repository, one, full=False) for one in found])
 
 
 @router.post("/pulls", status_code=201)
-def open_pull(forge: TheForge, actor: Writer, repository: TheRepository, given: Given) -> Any:
+def open_pull(forge: TheForge, actor: Actor, repository: TheRepository, given: Given) -> Any:
     for name in ("title", "head", "base"):
         if not isinstance(given.get(name), str):
             raise Refused(422, f"Invalid request.\n\n{name!r} wasn't supplied.")
+    if not actor.write and given["head"].partition(":")[0] != actor.login:
+        raise Refused(403, "Resource not accessible by personal access token")
     with forge.lock:
         texts = (given["title"], given.get("body") or "", given["head"], given["base"])
         pull = forge.open_pull(repository, actor, *texts, draft=bool(given.get("draft")))

@@ -36,11 +36,12 @@ def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow
         title = _title(str(loaded.get("run-name") or loaded.get("name") or workflow), inputs, actor.login)
         run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs, title)
         repository.runs[run.id] = run
+        forge.faults.dispatched(inputs.get("request", ""))
         _tell(forge, repository, run, "requested")
     thread = threading.Thread(target=_executed, args=(forge, repository, run), name=f"run {run.id}", daemon=True)
     forge.threads.append(thread)
     thread.start()
-    if not given.get("return_run_details") or forge.faults.take("no_run_id") is not None:
+    if not given.get("return_run_details") or forge.faults.take("no_run_id", inputs.get("request", "")) is not None:
         return Response(status_code=204)
     told = _run(forge, repository, run)
     return JSONResponse({"workflow_run_id": run.id, "run_url": told["url"], "html_url": told["html_url"]})
@@ -80,7 +81,8 @@ def _inputs(loaded: dict[Any, Any], given: dict[str, Any]) -> dict[str, str]:
 
 def _executed(forge: Forge, repository: Repository, run: Run) -> None:
     """Execute a run to its end."""
-    queued = forge.faults.take("run_queued") is not None
+    request = run.inputs.get("request", "")
+    queued = forge.faults.take("run_queued", request) is not None
     if not queued:
         _now(forge, repository, run, "in_progress")
     finished = misrun(forge.faults, run, queued)
@@ -98,15 +100,15 @@ def _executed(forge: Forge, repository: Repository, run: Run) -> None:
             actor=run.actor.login,
             cancelled=run.cancelled,
         )
-    artifacts = kept(forge.faults, repository, forge.next_id, finished.artifacts)
+    artifacts = kept(forge.faults, repository, run, forge.next_id, finished.artifacts)
     with forge.lock:
         run.artifacts, run.log, run.summary, run.conclusion = artifacts, finished.log, finished.summary, finished.conclusion
-        if forge.faults.take("run_foreign") is not None:
+        if forge.faults.take("run_foreign", request) is not None:
             run.sha = Bare(repository.folder).commit(run.sha).tree
-        if forge.faults.take("run_again") is not None:
+        if forge.faults.take("run_again", request) is not None:
             run.attempt = 2
     _now(forge, repository, run, "completed")
-    if forge.faults.take("run_deleted") is not None:
+    if forge.faults.take("run_deleted", request) is not None:
         with forge.lock:
             del repository.runs[run.id]
 

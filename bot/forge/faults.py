@@ -67,6 +67,15 @@ class _Fault:
     path: str
     method: str
     seconds: float
+    after: int
+    runs: int = 0
+
+    def ready(self) -> bool:
+        """Whether enough has gone well before; every other occasion but a run counts down by being asked about."""
+        if self.kind.startswith(("run_", "artifact_")) or self.kind == "no_run_id":
+            return self.after == 0 or self.runs > self.after
+        self.after -= 1
+        return self.after < 0
 
 
 class Faults:
@@ -76,24 +85,34 @@ class Faults:
         self._faults: list[_Fault] = []
         self._lock = threading.Lock()
 
-    def add(self, kind: str, count: int = 1, *, path: str = "", method: str = "", seconds: float = 1.0) -> None:
-        """Misbehave `count` times. `path` (a regular expression, for deliveries the event's name) and `method` narrow it down."""
+    def add(self, kind: str, count: int = 1, *, path: str = "", method: str = "", seconds: float = 1.0, after: int = 0) -> None:
+        """Misbehave `count` times, `after` so many occasions (dispatched runs, for runs and what they kept) that `path` and `method` fit.
+
+        `path` is a regular expression: for requests over their path and query, for deliveries over the event's name, for runs and what
+        they kept over the request that they were started for (the input `request`).
+        """
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is no misbehaviour; there are {', '.join(KINDS)}")
         with self._lock:
-            self._faults.append(_Fault(kind, count, path, method, seconds))
+            self._faults.append(_Fault(kind, count, path, method, seconds, after))
+
+    def dispatched(self, request: str) -> None:
+        """A run was dispatched for this request."""
+        with self._lock:
+            for fault in self._faults:
+                fault.runs += bool(re.search(fault.path, request))
 
     def take(self, kind: str, path: str = "", method: str = "") -> float | None:
         """Whether to misbehave so now, which uses it up; returns the fault's seconds."""
         with self._lock:
             for fault in self._faults:
                 wanted = fault.kind == kind and (not fault.method or fault.method == method)
-                if wanted and fault.count > 0 and re.search(fault.path, path):
+                if wanted and fault.count > 0 and re.search(fault.path, path) and fault.ready():
                     fault.count -= 1
                     return fault.seconds
         return None
 
-    def left(self) -> int:
-        """How many misbehaviours are still to come."""
+    def left(self) -> list[str]:
+        """What is still to come, as `kind method path × count`."""
         with self._lock:
-            return sum(fault.count for fault in self._faults)
+            return [f"{one.kind} {one.method} {one.path} × {one.count}" for one in self._faults if one.count > 0]

@@ -32,7 +32,7 @@ async def git(request: Request, owner: str, name: str) -> Response:
         actor = None
     if (push or "Authorization" in request.headers) and actor is None:
         return Response("Authentication failed", 401, headers={"WWW-Authenticate": 'Basic realm="forge"'})
-    if push and (actor is None or not actor.write):
+    if push and (actor is None or not (actor.write or actor.login == owner)):
         return Response("Permission denied", 403)
     body = await request.body()
     return await run_in_threadpool(_answered, request, repository, actor, push, body)

@@ -101,8 +101,9 @@ class Issue:
 
 @dataclass
 class Pull(Issue):
-    """A pull request between branches of one repository. `head` follows its branch while it is open; `looked` is the pair of commits
-    for which mergeability was asked before: the first answer to that question is always that it is not known yet."""
+    """A pull request between branches of one repository, or from a branch of the fork `source`. `head` follows its branch while it is
+    open; `looked` is the pair of commits for which mergeability was asked before: the first answer to that question is always that it is
+    not known yet."""
 
     branch: str = ""
     base: str = ""
@@ -115,6 +116,7 @@ class Pull(Issue):
     reviews: list[Review] = field(default_factory=list)
     requested: list[Account] = field(default_factory=list)
     looked: tuple[str, str] | None = None
+    source: str = ""
 
 
 @dataclass

@@ -59,9 +59,9 @@ class Handle:
         """Send every event from now on to `url`, signed with `secret`; in place of the address before."""
         self.forge.hooks.hooks = [Hook(url, secret)]
 
-    def misbehave(self, kind: str, count: int = 1, *, path: str = "", method: str = "", seconds: float = 1.0) -> None:
-        """Misbehave `count` times (`bot.forge.faults.KINDS`); `path` (a regular expression) and `method` narrow it down."""
-        self.forge.faults.add(kind, count, path=path, method=method, seconds=seconds)
+    def misbehave(self, kind: str, count: int = 1, *, path: str = "", method: str = "", seconds: float = 1.0, after: int = 0) -> None:
+        """Misbehave `count` times (`bot.forge.faults.KINDS`); `path` (a regular expression) and `method` narrow it down (`Faults.add`)."""
+        self.forge.faults.add(kind, count, path=path, method=method, seconds=seconds, after=after)
 
     def protect(self, full_name: str, check: str, app_id: int | None = None) -> None:
         """Merge nothing from now on whose head lacks the success of this check, by this App or any."""
@@ -72,8 +72,8 @@ class Handle:
         self.forge.listeners.append(listener)
 
     @property
-    def misbehaviours_left(self) -> int:
-        """How many are still to come."""
+    def misbehaviours_left(self) -> list[str]:
+        """Those that are still to come (`Faults.left`)."""
         return self.forge.faults.left()
 
     @property

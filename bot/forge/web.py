@@ -170,7 +170,7 @@ async def watched(request: Request, proceed: Callable[[Request], Awaitable[Respo
 
 async def _other(forge: Forge, request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
     """A request beside the API, with the misbehaviours that are for every request."""
-    path, method = request.url.path, request.method
+    path, method = f"{request.url.path}?{request.url.query}", request.method
     error = _common(forge, path, method)
     if error is not None:
         return _unanswered() if error.status == 502 else Response(error.message, 401, headers={"WWW-Authenticate": 'Basic realm="forge"'})

@@ -66,7 +66,7 @@ class Clone:
         Raises `Unfit` where it is too large.
         """
         # The folder's own name stands for its content, whatever commit it is read from.
-        name = self._said("rev-parse", "--verify", "--quiet", f"{commit}:{path}", missing="")
+        name = self._object(commit, path)
         found = self._files.get(name) if name else {}
         if found is None:
             found = self._read(name, f"{commit[:12]}:{path}")
@@ -79,9 +79,8 @@ class Clone:
 
     def tree_id(self, commit: str, path: str) -> str | None:
         """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
-        if self._said("cat-file", "-t", f"{commit}:{path}", missing="") != "tree":
-            return None
-        return self._said("rev-parse", f"{commit}:{path}")
+        name = self._object(commit, path)
+        return name if name and self._said("cat-file", "-t", name) == "tree" else None
 
     def changed(self, before: str, after: str) -> Sequence[str]:
         """The paths in which two commits differ."""
@@ -130,6 +129,20 @@ class Clone:
             except OSError as error:
                 told = name.encode("ascii", "backslashreplace").decode()[:80]
                 raise Unfit(f"{commit[:12]}:{path}: a file called {told} can't be written: {error.strerror}") from error
+
+    def _object(self, commit: str, path: str) -> str:
+        """What a commit has at a path, empty where it has nothing there. A commit that is newer than the last fetch is fetched.
+
+        Raises `FactoryError` for a commit that the remote no longer has: that is no commit without files.
+        """
+        names = ("rev-parse", "--verify", "--quiet")
+        found = self._said(*names, f"{commit}:{path}", missing="")
+        if found or self._said(*names, f"{commit}^{{commit}}", missing=""):
+            return found
+        self.fetch()
+        if not self._said(*names, f"{commit}^{{commit}}", missing=""):
+            raise FactoryError(f"commit {commit[:12]} is on no branch and in no pull request of {self.url}")
+        return self._said(*names, f"{commit}:{path}", missing="")
 
     def _read(self, tree: str, where: str) -> Mapping[str, bytes]:
         """The plain files below a git tree; none where it is something else."""

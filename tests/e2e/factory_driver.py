@@ -6,15 +6,16 @@ so many campaigns have ended, and its exit status is answered. `Stand` writes th
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,16 @@ import uvicorn
 from dbos import DBOS
 from dbos._dbos import _get_dbos_instance, _get_or_create_dbos_registry
 from dbos._sys_db import SystemDatabase
-from driver import Killer, forked
+from driver import Killer, dotted, forked
 from formula import FormulaBench
 from rich.console import Console
 
 from bot import service
-from bot.campaign import pulls, workflow
+from bot.campaign import actions, pulls, workflow
 from bot.campaign.actions import ActionsEvaluation
 from bot.campaign.batches import Batches
 from bot.campaign.dispatched import Patience
+from bot.campaign.engine import UNFINISHED
 from bot.campaign.journal import Journal
 from bot.campaign.live import Terminal
 from bot.campaign.local import LocalEvaluation
@@ -38,7 +40,6 @@ from bot.campaign.ports import EvaluatePort
 from bot.campaign.store import Store
 from bot.campaign.workflow import CampaignWorkflow
 from bot.dashboard import convergence
-from bot.evidence.experiment import Experiment
 from bot.evidence.notebook import Notebook
 from bot.github import asking
 from bot.github.auth import Access, App
@@ -49,9 +50,11 @@ from bot.webhook import create_app
 from runner.identity import harness_hash
 
 # What the steps import when they first need it is imported before any child is made.
-for late in ("bot.dashboard.convergence", "bot.dashboard.lessons", "bot.dashboard.results", "bot.evidence.lessons", "runner.strategies"):
+for late in ("bot.dashboard.lessons", "bot.dashboard.results", "bot.evidence.lessons", "runner.strategies"):
     importlib.import_module(late)
 
+# How often the engine and the driver look, where a second is usual: quick, and not so often that looking is what takes the time.
+POLL_SECONDS = 0.1
 PORT_CALLS = ("started", "progressed", "published", "answered", "reviewed", "merged", "ended")
 CLIENT_CALLS = (
     "open_pull_request",
@@ -108,16 +111,18 @@ def service_of(asked: dict[str, Any]) -> service.Service:
     return service.Service(state, repository, clone, login, Settings(), evaluation, looking, asked["reconcile"])
 
 
-def dotted(experiments: Sequence[Experiment], path: Path, **_: object) -> None:
-    """A picture that says how many experiments there are, and takes no time to draw."""
-    path.write_bytes(f"{len(experiments)} experiments".encode())
+def ended() -> int:
+    """How many campaigns have ended."""
+    campaigns = DBOS.list_workflows(name="campaign", load_input=False, load_output=False)
+    return sum(one.status not in UNFINISHED for one in campaigns)
 
 
 def command(asked: dict[str, Any]) -> None:
     """The bot's part: from its start to the end of so many campaigns, and one more look at everything."""
+    faulthandler.register(signal.SIGUSR1)
     watch(Killer(asked.get("kill"), asked.get("log")))
-    _get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
-    workflow.LOOK_SECONDS = asked["look"]
+    _get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = POLL_SECONDS
+    workflow.LOOK_SECONDS, actions.PROBE_SECONDS = asked["look"], asked["probe"]
     asking.PATIENT_SECONDS, service.AGAIN_SECONDS = asked["patient"], asked["again"]
     if not asked["plots"]:
         convergence.write_plot = dotted
@@ -126,13 +131,13 @@ def command(asked: dict[str, Any]) -> None:
         logging.getLogger(loud).setLevel(logging.WARNING)
     listener = socket.create_server(("127.0.0.1", asked["port"]), reuse_port=True)
     with service_of(asked) as bot:
-        _get_dbos_instance()._sys_db._notification_listener_polling_interval_sec = 0.05
+        _get_dbos_instance()._sys_db._notification_listener_polling_interval_sec = POLL_SECONDS
         app = create_app(asked["secret"].encode(), bot.claim, asked["repository"])
         app.get("/campaigns")(bot.campaigns)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
         threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True).start()
-        while sum(not known.running for known in bot.known()) < asked["until"]:
-            time.sleep(0.05)
+        while ended() < asked["until"]:
+            time.sleep(POLL_SECONDS)
         # What the timer would find a little later is found now, so that a test sees all that follows from the last merge.
         bot.dispatch.look()
         print(json.dumps(bot.campaigns()), flush=True)

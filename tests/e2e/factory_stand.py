@@ -53,7 +53,7 @@ SPEC = f"kernel-specs/{SPEC_ID}"
 KERNEL = f"{SPEC}/kernel"
 WORKFLOW = ".github/workflows/evaluate.yml"
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 # Runs of the forge's one machine come one after another, as on a real one.
 MACHINE = threading.Lock()
 Content = bytes | str | None
@@ -98,8 +98,9 @@ class Stand:
 
         `runs` judges in dispatched runs; `kill` is an event at which the bot dies as by `kill -9` (`factory_driver.py`), `log` a file for
         its events; `reconcile`, `look`, `pause`, `queue` are seconds: between the timer's looks, between a waiting campaign's looks, the
-        client's longest wait, for a machine to take a run; `patient` and `again`: the longest limit that is waited for within a step, and
-        until a campaign that could not go on is tried again. Without `plots` the dashboard's picture is not drawn.
+        client's longest wait, for a machine to take a run; `probe`: for a run to tell its device; `patient` and `again`: the longest limit
+        that is waited for within a step, and until a campaign that could not go on is tried again. Without `plots` the dashboard's
+        picture is not drawn.
         """
         app = self.forge.app
         words: dict[str, Any] = {
@@ -120,6 +121,7 @@ class Stand:
             "look": 0.5,
             "pause": 0.05,
             "queue": 10.0,
+            "probe": 60.0,
             "patient": 120.0,
             "again": 5.0,
             "plots": False,
@@ -193,6 +195,10 @@ class Stand:
             if found:
                 return found
             time.sleep(0.05)
+        if self.started and self.pid.is_file():
+            # The bot shows where each of its threads stands.
+            os.kill(int(self.pid.read_text()), signal.SIGUSR1)
+            time.sleep(0.5)
         raise AssertionError(f"it did not happen within {WAIT_SECONDS:g} seconds:\n{self.said()}")
 
     # What people do.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from factory_stand import KERNEL, SPEC, Stand
+from pathlib import Path
+
+from factory_stand import KERNEL, MAIN, SPEC, Stand
 from formula import KNOBS
 
+from bot.forge.bare import Bare
 from bot.forge.model import Check
+from bot.github.git import Clone
 
 BEST = {"a": 6, "b": 7}
 
@@ -76,7 +80,6 @@ def test_a_kernel_pushed_over_a_winner_takes_its_place_when_it_is_accepted(stand
     judged = pull.head
     stand.commit({"README.md": "More\n"}, "And more", branch=pull.branch)
     stand.wait(lambda: "it is not judged" in said(stand, pull.number))
-    stand.review(pull.number, "APPROVE", by="bob")
     # A wrong kernel is told in the pull request, and the winner's table stays.
     stand.force(pull.branch, judged)
     stand.commit(kernel(0, 0), "Mine", branch=pull.branch)
@@ -89,8 +92,40 @@ def test_a_kernel_pushed_over_a_winner_takes_its_place_when_it_is_accepted(stand
     assert second.number == pull.number
     assert second.merged is None
     tree = stand.tree(KERNEL, second.head)
-    stand.approve(second.number)
+    stand.approve(second.number)  # by Ada, who pushed it: that doesn't count
+    stand.wait(lambda: stand.writes("POST", "/reviews") and stand.campaigns()[0]["pull"])
+    stand.review(second.number, "APPROVE", by="bob")
     (told,) = stand.ended()
     assert told["summary"]["merged_kernel_tree"] == tree == stand.tree()
+    assert told["summary"]["approved_by"] == "bob"
     assert stand.file("README.md") == b"Kernels\n"
     assert told["summary"]["winner"]["agent"] == f"pr-{pull.number}"
+
+
+def test_a_forks_kernel_wins_through_a_pull_request_of_the_bots_that_carries_its_commits(stand: Stand, tmp_path: Path) -> None:
+    stand.commit_spec(rounds=1, candidates=4, min_speedup=1.43)
+    fork = Clone(tmp_path / "fork", stand.forge.create_repository("eve/kernels"), lambda: stand.tokens["eve"])
+    Bare(stand.forge.bare("eve/kernels")).git("fetch", "--quiet", str(stand.bare.folder), "+refs/heads/main:refs/heads/main")
+    fork.fetch()
+    commit = fork.commit(stand.head(), {name: text.encode() for name, text in kernel(**BEST).items()}, "Mine")
+    fork.push(f"{commit}:refs/heads/mine")
+    theirs = stand.api("eve").create_pull(MAIN, "eve:mine", title="Faster", body="").number
+    stand.start()
+    own = stand.waiting()
+    assert (own.number == theirs, own.author.login) == (False, stand.bot)
+    assert stand.bare.commit(own.head).parents == (commit,)
+    assert {
+        name for name in stand.bare.git("diff", "--name-only", commit, own.head).split() if not name.startswith(f"{SPEC}/results/")
+    } == {
+        f"{SPEC}/RESULTS.md",
+        f"{SPEC}/lessons.md",
+    }
+    assert f"#{theirs} by `eve`" in own.body
+    assert f"#{own.number}" in said(stand, theirs)
+    stand.approve(own.number)
+    (told,) = stand.ended()
+    assert told["summary"]["merged_kernel_tree"] == stand.tree() == stand.tree(ref=commit)
+    assert stand.bare.ancestor(commit, stand.head() or "")
+    assert stand.pull(theirs).state == "closed"
+    assert f"through #{own.number}" in said(stand, theirs)
+    assert not stand.pulls("open")

@@ -96,8 +96,8 @@ def without_time(experiments: Sequence[Experiment]) -> list[Experiment]:
     return [experiment.model_copy(update={"created": ""}) for experiment in experiments]
 
 
-def dealt(events: Sequence[str], points: Sequence[str], seeds: int, seed: int) -> list[str]:
-    """Those of the shuffled `points` that a seed's processes die at, one each, in the order of an undisturbed campaign's `events`.
+def dealt(events: Sequence[str], points: Sequence[str], seeds: int, seed: int, kills: int) -> list[str]:
+    """Those of the shuffled `points` at which a seed's processes die, one each, in the order of an undisturbed campaign's `events`.
 
     An event is `<what>#<n>`, and each process counts its own: what the one before has committed is not done again, so a later kill's
     number is brought down by what was done by then.
@@ -106,7 +106,7 @@ def dealt(events: Sequence[str], points: Sequence[str], seeds: int, seed: int) -
     random.Random(2026).shuffle(shuffled)
     renamed: list[str] = []
     done: Counter[str] = Counter()
-    for point in sorted(shuffled[seed::seeds], key=events.index):
+    for point in sorted(shuffled[seed::seeds][:kills], key=events.index):
         name, number = point.rsplit("#", 1)
         what = name.removeprefix("before ").removeprefix("after ")
         renamed.append(f"{name}#{max(int(number) - done[what], 1)}")

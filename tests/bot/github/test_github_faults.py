@@ -26,7 +26,7 @@ def test_nothing_is_made_twice_when_an_answer_is_lost(place: Place, kind: str) -
     place.repository.check(head, "c/1", "completed", "success", "accepted", "Summary")
     place.forge.misbehave(kind, method="POST", path="/issues$")
     place.repository.kept_issue("campaign c", "Campaign c", "text")
-    assert place.forge.misbehaviours_left == 0
+    assert place.forge.misbehaviours_left == []
     ada = place.person("ada")
     assert ada.get_pulls(state="all").totalCount == 1
     assert ada.get_issue(number).get_comments().totalCount == 1
@@ -43,7 +43,7 @@ def test_a_token_that_died_is_renewed(place: Place, kind: str) -> None:
     place.forge.misbehave(kind)
     place.repository.kept_comment(number, "result", "text")
     assert place.made("POST", f"/issues/{number}/comments") == 1
-    assert place.forge.misbehaviours_left == 0
+    assert place.forge.misbehaviours_left == []
 
 
 def test_a_404_just_after_creation_is_not_believed_at_once(place: Place) -> None:

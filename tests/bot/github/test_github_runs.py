@@ -61,7 +61,7 @@ def test_where_the_answer_says_nothing_of_the_run_it_is_looked_for(place: Place,
     number = place.repository.dispatch("evaluate.yml", "main", INPUTS, NAME, since)
     assert list(place.forge.state("demo/kernels").runs) == [number]
     assert place.waits == [*ANNOUNCED_SECONDS[:2]]
-    assert place.forge.misbehaviours_left == 0
+    assert place.forge.misbehaviours_left == []
 
 
 def test_a_run_that_was_not_started_is_a_failure_that_says_why(place: Place, since: datetime) -> None:
