@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jwt
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from github import Auth, Github, GithubException
 from urllib3 import Retry
 
@@ -56,6 +58,7 @@ class Access:
         self.write_seconds = write_seconds
         self._github: Github | None = None
         self._app: Github | None = None
+        self._signing: Auth.AppAuth | None = None
         self._login: str | None = None
 
     @property
@@ -72,8 +75,18 @@ class Access:
     def as_app(self) -> Github | None:
         """The API as the App itself, which only its own deliveries need; None for a person."""
         if self._app is None and isinstance(self.credentials, App):
-            self._app = self._open(Auth.AppAuth(self.credentials.id, self.credentials.key))
+            self._app = self._open(self._signed(self.credentials))
         return self._app
+
+    def _signed(self, app: App) -> Auth.AppAuth:
+        """The App's own identity. Its key is read once: reading it, which checks it, takes far longer than signing with it."""
+        if self._signing is None:
+            try:
+                key = load_pem_private_key(app.key.encode(), password=None)
+            except (ValueError, TypeError) as error:
+                raise FactoryError(f"the App's private key is no key in PEM form without a password: {error}") from error
+            self._signing = Auth.AppAuth(app.id, sign_func=lambda claims: jwt.encode(claims, key, algorithm="RS256"))  # type: ignore[arg-type]
+        return self._signing
 
     def renew(self) -> None:
         """Forget the token: the next call asks for another."""
@@ -108,8 +121,7 @@ class Access:
         credentials = self.credentials
         if isinstance(credentials, Personal):
             return Auth.Token(credentials.token)
-        app = Auth.AppAuth(credentials.id, credentials.key)
-        return app.get_installation_auth(credentials.installation, token_permissions=PERMISSIONS)
+        return self._signed(credentials).get_installation_auth(credentials.installation, token_permissions=PERMISSIONS)
 
     def _open(self, auth: Auth.Auth) -> Github:
         # Reads alone are repeated blindly: a write whose answer was lost may have been done. Rate limits are left to `Asking`, for reads

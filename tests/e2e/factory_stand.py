@@ -225,6 +225,7 @@ class Stand:
 
     def force(self, branch: str, commit: str, by: str = "ada") -> None:
         """A person moves a branch to a commit by force; to none (`""`) deletes it."""
+        self.clones[by].fetch()
         self.clones[by].push(f"+{commit}:refs/heads/{branch}")
 
     def open_pull(self, branch: str, title: str, body: str = "", by: str = "ada") -> int:

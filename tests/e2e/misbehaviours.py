@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bot" / "forge"))
 
 from description import Listener
 
-# A small campaign: one round, one lineage or two, and a winner.
-SMALL = {"rounds": 1, "candidates": 6, "min_speedup": 0.9}
+# A small campaign: one round, two lineages with a pull request each, and a winner.
+SMALL = {"rounds": 1, "candidates": 8, "min_speedup": 0.9}
 QUICK = {"plots": False, "again": 0.1, "reconcile": 0.5, "look": 0.2}
 ALWAYS = 1_000_000
 MARKER = re.compile(r"<!-- kernel-factory: (.*?) -->")

@@ -21,7 +21,7 @@ from support import KILLED, dealt, without_time
 from bot.evidence.experiment import Experiment
 from bot.evidence.notebook import Notebook
 
-SEEDS, KILLS = 32, 3
+SEEDS, KILLS = 32, 2
 
 
 @contextmanager
