@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from runner.candidate import Candidate
 from runner.errors import FactoryError
-from runner.manifest import KnobValue, choose_row, row_knobs
+from runner.manifest import KnobValue, choose_row, row_knobs, scope
 from runner.result import Fact
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Baseline
@@ -106,6 +106,6 @@ def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline) -> 
 def row_for(candidate: Candidate, workload: Workload) -> int:
     """The table row that a workload selects. Raises `Rejected` where none does."""
     try:
-        return choose_row(candidate.manifest, workload.axes, workload.scalars)
+        return choose_row(candidate.manifest, workload.axes, *scope(workload))
     except FactoryError as error:
         raise Rejected(Verdict.POLICY_VIOLATION, f"launch.yaml: {error}") from error

@@ -89,7 +89,8 @@ class Verifier:
 
     def _compare(self, name: str, actual: torch.Tensor, expected: torch.Tensor, sample: Sample | None) -> None:
         scale = max(self.scales.get(name, 0.0), rms(expected) if sample is not None else 0.0)
-        found = compare(name, actual.contiguous(), expected, self.loaded.spec.tolerance[name], scale)
+        bounds = self.loaded.spec.tolerance[name].of(self.workload.outputs[name].dtype)
+        found = compare(name, actual.contiguous(), expected, bounds, scale)
         self.max_ulp = _worse(self.max_ulp, found.max_ulp)
         self.norm = _worse(self.norm, found.norm)
         mismatch = found.mismatch

@@ -31,6 +31,11 @@ DTYPES: Mapping[str, torch.dtype] = {
 }
 
 
+def dice(seed: int) -> torch.Generator:
+    """A generator of random numbers where the judge computes (torch's default device)."""
+    return torch.Generator(torch.get_default_device()).manual_seed(seed)
+
+
 def derive(seed: int, *words: str | int) -> int:
     """A 63-bit seed that follows from `seed` and the words, and tells nothing about either."""
     text = "\0".join(str(word) for word in (seed, *words))
@@ -38,11 +43,8 @@ def derive(seed: int, *words: str | int) -> int:
 
 
 def draw_inputs(workload: Workload, seed: int) -> dict[str, torch.Tensor]:
-    """All inputs of a workload, each element drawn on its own: CPU, contiguous, the layout's shape and dtype."""
-    return {
-        name: draw_tensor(layout, workload.init[name], torch.Generator().manual_seed(derive(seed, name)))
-        for name, layout in workload.inputs.items()
-    }
+    """All inputs of a workload, each element drawn on its own: where the judge computes, contiguous, the layout's shape and dtype."""
+    return {name: draw_tensor(layout, workload.init[name], dice(derive(seed, name))) for name, layout in workload.inputs.items()}
 
 
 def draw_tensor(layout: TensorLayout, init: Init, generator: torch.Generator) -> torch.Tensor:
@@ -109,7 +111,7 @@ class Pool:
         """The values: in `into` where they can be made there, else in memory of the pool."""
         dtype = DTYPES[layout.dtype]
         if not dtype.is_floating_point or init.kind == "constant":
-            return draw_tensor(layout, init, torch.Generator().manual_seed(seed))
+            return draw_tensor(layout, init, dice(seed))
         wide = torch.float64 if dtype is torch.float64 else torch.float32
         if into is not None and dtype is wide:
             values = into
@@ -124,7 +126,7 @@ class Pool:
         longest = self._elements // 4
         if init.row_scale is not None and 0 < width <= longest and init.kind == "normal" and init.mean == 0:
             # The row factor takes the place of the piece's factor: still one pass over the memory.
-            factors = _row_factors(layout, init.row_scale, torch.Generator().manual_seed(seed), wide).view(rows, 1) * init.std
+            factors = _row_factors(layout, init.row_scale, dice(seed), wide).view(rows, 1) * init.std
             table, step = values.view(rows, width), longest // width
             for first in range(0, rows, step):
                 part = table[first : first + step]
@@ -134,10 +136,10 @@ class Pool:
             for first in range(0, layout.numel, longest):
                 self._fill(flat[first : first + longest], init, wide, chooser)
             if init.row_scale is not None and values.ndim:
-                values.mul_(_row_factors(layout, init.row_scale, torch.Generator().manual_seed(seed), wide))
-        _exchange(values, torch.Generator().manual_seed(derive(seed, "exchange")))
+                values.mul_(_row_factors(layout, init.row_scale, dice(seed), wide))
+        _exchange(values, dice(derive(seed, "exchange")))
         if init.special:
-            _plant(values, init, dtype, torch.Generator().manual_seed(derive(seed, "special")))
+            _plant(values, init, dtype, dice(derive(seed, "special")))
         return values if dtype is wide else values.to(dtype)
 
     def _fill(self, part: torch.Tensor, init: Init, wide: torch.dtype, chooser: random.Random) -> None:
@@ -154,7 +156,7 @@ class Pool:
     def _piece(self, init: Init, wide: torch.dtype, count: int, chooser: random.Random) -> torch.Tensor:
         numbers = self._numbers.get((init.kind, wide))
         if numbers is None:
-            generator = torch.Generator().manual_seed(derive(self._seed, init.kind, str(wide)))
+            generator = dice(derive(self._seed, init.kind, str(wide)))
             numbers = torch.empty(self._elements, dtype=wide)
             if init.kind == "normal":
                 numbers.normal_(generator=generator)

@@ -15,13 +15,14 @@ from typing import Any
 import torch
 
 from runner.errors import FactoryError
-from runner.inputs import DTYPES
+from runner.inputs import DTYPES, dice
 from runner.spec.expressions import names
 from runner.spec.load import LoadedSpec
 from runner.spec.workload import Workload
 
 SLICE_ELEMENTS = 1 << 20
-"""Elements of the largest tensor in one slice: the float64 intermediates of a slice stay in a cache."""
+SLICE_ON_GPU = 1 << 27
+"""Elements of the largest tensor in one slice: on a CPU the float64 intermediates of a slice stay in a cache; a GPU wants long ones."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,10 @@ class Oracle:
         """Every element of every output: float64 (integer outputs keep their dtype), the layout's shape."""
         largest = max(layout.numel for layout in (*workload.inputs.values(), *workload.outputs.values()))
         length = self.length(workload)
-        if self._axis is None or largest <= SLICE_ELEMENTS or length < 2:
+        most = SLICE_ELEMENTS if torch.get_default_device().type == "cpu" else SLICE_ON_GPU
+        if self._axis is None or largest <= most or length < 2:
             return self._call(workload, inputs, None)
-        step = max(1, length * SLICE_ELEMENTS // largest)
+        step = max(1, length * most // largest)
         whole = {name: torch.empty(layout.shape, dtype=_wide(layout.dtype)) for name, layout in workload.outputs.items()}
         for first in range(0, length, step):
             indices = slice(first, min(first + step, length))
@@ -91,7 +93,7 @@ class Oracle:
         length = self.length(workload)
         if length == 0:
             return None
-        generator = torch.Generator().manual_seed(seed)
+        generator = dice(seed)
         indices = torch.arange(length)
         if count < length:
             indices = torch.randperm(length, generator=generator)[:count]
