@@ -182,8 +182,8 @@ KERNEL_FUNCTIONS = ("ctype", "int")
 
 def _launch_kind(value: object) -> str:
     if isinstance(value, dict):
-        return "device" if "kernel" in value else "host"
-    return "device" if isinstance(value, DeviceLaunch) else "host"
+        return "DeviceLaunch" if "kernel" in value else "Launch"
+    return "DeviceLaunch" if isinstance(value, DeviceLaunch) else "Launch"
 
 
 class Manifest(Model):
@@ -201,7 +201,7 @@ class Manifest(Model):
     scratch: dict[Name, Scratch] = Field(default={}, max_length=16)
     tensor_maps: dict[Name, TensorMap] = Field(default={}, max_length=32)
     launches: tuple[
-        Annotated[Annotated[Launch, Tag("host")] | Annotated[DeviceLaunch, Tag("device")], Discriminator(_launch_kind)], ...
+        Annotated[Annotated[Launch, Tag("Launch")] | Annotated[DeviceLaunch, Tag("DeviceLaunch")], Discriminator(_launch_kind)], ...
     ] = Field(min_length=1, max_length=16, strict=False)
 
     @property

@@ -29,7 +29,7 @@ class TensorLayout:
 
 @dataclass(frozen=True)
 class Workload:
-    """One concrete workload. `axes` holds every axis, `const` and `expr` ones too; absent optional tensors are in no mapping but `dtypes`."""
+    """One concrete workload. `axes` holds every axis, `const` and `expr` ones too; absent optional tensors are in `dtypes` only."""
 
     name: str
     kind: Literal["public", "edge", "hidden"]

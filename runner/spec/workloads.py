@@ -58,8 +58,9 @@ def draw(spec: Spec, written: HiddenSpec, name: str, random: np.random.Generator
         lengths = {axis: _drawn(range_, random) for axis, range_ in written.axes.items()}
         axes = resolve_axes(spec.axes, spec.scalars, lengths)
         if all(holds(constraint, axes, spec.scalars) for constraint in spec.constraints):
-            rest = {"init": written.init, "offset": written.offset, "dtype": written.dtype, "absent": written.absent}
-            concrete = WorkloadSpec(name=written.name, axes=lengths, **rest)
+            concrete = WorkloadSpec(
+                name=written.name, axes=lengths, init=written.init, offset=written.offset, dtype=written.dtype, absent=written.absent
+            )
             return build(spec, "hidden", concrete, name)
     raise FactoryError(f"hidden workload `{written.name}`: not one of {MAX_DRAWS} draws met the constraints; change its ranges")
 
@@ -80,9 +81,10 @@ def build(spec: Spec, kind: Literal["public", "edge", "hidden"], written: Worklo
     """The concrete workload of a written one. Raises `FactoryError` where an expression gives no sensible length or number."""
     axes = resolve_axes(spec.axes, spec.scalars, written.axes)
     known: dict[str, expressions.Value] = {**axes, **{name: scalar.value for name, scalar in spec.scalars.items()}}
-    inputs = {name: _layout(name, declared, known, written) for name, declared in spec.inputs.items() if name not in written.absent}
-    outputs = {name: _layout(name, declared, known, written) for name, declared in spec.outputs.items() if name not in written.absent}
-    dtypes = {name: written.dtype.get(name, declared.dtype) for name, declared in (*spec.inputs.items(), *spec.outputs.items())}
+    inputs = {name: _layout(name, one, known, written) for name, one in spec.inputs.items() if name not in written.absent}
+    outputs = {name: _layout(name, one, known, written) for name, one in spec.outputs.items() if name not in written.absent}
+    declared: dict[str, Input | Output] = {**spec.inputs, **spec.outputs}
+    dtypes = {name: written.dtype.get(name, one.dtype) for name, one in declared.items()}
     functions = tensors.functions({**inputs, **outputs}, dtypes)
     names: dict[str, expressions.Value] = {**known, **{name: name for name in dtypes}}
     return Workload(
