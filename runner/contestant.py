@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from runner.candidate import Candidate
 from runner.errors import FactoryError
@@ -28,6 +29,7 @@ class Contestant:
     name: str
     tree: str
     open: Callable[[Workload, int, Placement], Worker]
+    reopen: Callable[[Workload, int, Placement], Worker]  # the same, but perhaps in a process that ran something before
     config: Callable[[Workload], str]
     placements: tuple[Placement, ...] = tuple(Placement)
     knobs: tuple[dict[str, KnobValue], ...] = ()
@@ -73,8 +75,8 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
     def row(workload: Workload) -> int:
         return row_for(subject, workload)
 
-    def open_(workload: Workload, slots: int, placement: Placement) -> Worker:
-        return target.open_candidate(built[row(workload)], loaded, subject, workload, slots, placement)
+    def open_(workload: Workload, slots: int, placement: Placement, fresh: bool = True) -> Worker:
+        return target.open_candidate(built[row(workload)], loaded, subject, workload, slots, placement, fresh=fresh)
 
     def config(workload: Workload) -> str:
         return ", ".join(f"{name}={value}" for name, value in built[row(workload)].knobs.items())
@@ -84,6 +86,7 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
         name="candidate",
         tree=subject.tree,
         open=open_,
+        reopen=partial(open_, fresh=False),
         config=config,
         knobs=tuple(dict(one.knobs) for one in built),
         binaries=tuple(one.sha256 for one in built),
@@ -100,7 +103,7 @@ def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline) -> 
     def config(workload: Workload) -> str:
         return target.baseline_config(baseline, loaded, workload)
 
-    return Contestant(baseline.name, tree_of(baseline), open_, config, placements=(Placement.SPACED,))
+    return Contestant(baseline.name, tree_of(baseline), open_, open_, config, placements=(Placement.SPACED,))
 
 
 def row_for(candidate: Candidate, workload: Workload) -> int:

@@ -58,7 +58,7 @@ def judge(
     candidate. `selection` and `axes` restrict the evaluation to named workloads, or to other axis lengths of them; the result then
     counts as screening. `where` is how the candidate is named in the command that shows a failure again.
     """
-    with target.lock(), _one_thread():
+    with target.lock(), target.computing(), _one_thread():
         used = secrets.randbits(62) if seed is None else seed
         return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(fresh, tuple(selection), axes or {})
 
@@ -167,7 +167,7 @@ class _Evaluation:
 
         def check_one(workload: Workload) -> Check:
             seed = derive(self.seed, "check", workload.name)
-            return check(self.loaded, self.oracle, self.pool, workload, contestant.open, seed, effort)
+            return check(self.loaded, self.oracle, self.pool, workload, contestant.reopen, seed, effort)
 
         for index, workload in enumerate(plan.checked):
             self.progress(Step("correctness", workload.name, index, len(plan.checked)))

@@ -40,6 +40,8 @@ class Device:
     peak_bytes_per_s: float
     peak_cache_bytes_per_s: float
     peak_flops: float
+    slot_bytes: int = 768 << 20  # the most memory that one side's slots may take together
+    block_seconds: float = 0.0  # how long a block of calls should be at least, so that what surrounds it does not count
     facts: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
@@ -65,7 +67,7 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a call left in a slot: outputs by name (contiguous, on the CPU, valid until the next `load` or `close`), and
+    """What a call left in a slot: outputs by name (contiguous, where the judge computes, valid until the next `load` or `close`), and
     trespasses such as `input x was modified` or `wrote 4 bytes past the end of y`."""
 
     outputs: Mapping[str, torch.Tensor]
@@ -79,8 +81,9 @@ class Worker(Protocol):
     slots: int
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Fill a slot: `inputs` by name (CPU, contiguous, the workload's dtype and shape), outputs poisoned with NaN patterns
-        that differ from call to call, guard bands renewed. The tensors given may be kept until `inspect`: they must not change before."""
+        """Fill a slot: `inputs` by name (where the judge computes, contiguous, the workload's dtype and shape), outputs poisoned with
+        NaN patterns that differ from call to call, guard bands renewed. The tensors given may be kept until `inspect`: they must not
+        change before."""
 
     def fill(self, slot: int, write: Callable[[Mapping[str, torch.Tensor]], None]) -> None:
         """Like `load` without a copy: `write` gets the slot's input tensors by name and stores every value. `inspect` must be told them."""
@@ -116,6 +119,12 @@ class Target(Protocol):
     def lock(self) -> AbstractContextManager[None]:
         """Hold the device for one evaluation: shared by every job on the machine, waits for its turn."""
 
+    def computing(self) -> AbstractContextManager[None]:
+        """Where the judge draws inputs and computes right answers meanwhile: torch's default device."""
+
+    def condition(self) -> Mapping[str, str]:
+        """How the device is doing right now: clocks, power, temperature; empty where nothing is known."""
+
     def check(self, spec: LoadedSpec, candidate: Candidate) -> tuple[str, ...]:
         """Policy: what the sources may not contain, as `file:line:column: message`; empty when all is allowed. Runs nothing."""
 
@@ -123,9 +132,17 @@ class Target(Protocol):
         """Compile in the sandbox. Raises `Rejected` with `build_error` and the compiler's message, paths made relative."""
 
     def open_candidate(
-        self, binary: Binary, spec: LoadedSpec, candidate: Candidate, workload: Workload, slots: int, placement: Placement
+        self,
+        binary: Binary,
+        spec: LoadedSpec,
+        candidate: Candidate,
+        workload: Workload,
+        slots: int,
+        placement: Placement,
+        *,
+        fresh: bool = True,
     ) -> Worker:
-        """Start a fresh sandboxed worker with the candidate's binary loaded."""
+        """Start a sandboxed worker with the candidate's binary loaded, in fresh memory. `fresh`: in a process that ran nothing before."""
 
     def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int) -> Worker:
         """Start a fresh worker with a baseline, prepared (compiled, tuned) for this workload. `FactoryError` when it isn't installed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from runner import sandbox
 from runner.candidate import Candidate
@@ -34,6 +34,14 @@ class CpuTarget:
         with device_lock(self.device().id), precedence():
             yield
 
+    def computing(self) -> AbstractContextManager[None]:
+        """See the Protocol."""
+        return nullcontext()
+
+    def condition(self) -> Mapping[str, str]:
+        """See the Protocol."""
+        return {}
+
     def check(self, spec: LoadedSpec, candidate: Candidate) -> tuple[str, ...]:
         """See the Protocol."""
         return policy.check_sources(candidate.files, spec.spec)
@@ -44,9 +52,17 @@ class CpuTarget:
         return build.build(spec.spec, candidate, knobs)
 
     def open_candidate(
-        self, binary: Binary, spec: LoadedSpec, candidate: Candidate, workload: Workload, slots: int, placement: Placement
+        self,
+        binary: Binary,
+        spec: LoadedSpec,
+        candidate: Candidate,
+        workload: Workload,
+        slots: int,
+        placement: Placement,
+        *,
+        fresh: bool = True,
     ) -> NativeWorker:
-        """See the Protocol."""
+        """See the Protocol. Every process is fresh."""
         sandbox.probe()
         build.require_runnable(build.architecture(candidate.manifest.build, binary.knobs))
         program = Program(binary.path, shim.ENTRY, shim.call_of(candidate.manifest, binary.knobs, workload))
