@@ -107,12 +107,13 @@ def report(result: ResultFile, json_: Annotated[bool, typer.Option("--json", hel
 def build(
     spec: SpecFolder,
     candidate: Annotated[str, typer.Option(help="A kernel folder, or `champion` (the spec's kernel/).")] = "champion",
+    arch: Annotated[Literal["sm_90a", "sm_100a"] | None, typer.Option(help="Build for this GPU instead of the spec's.")] = None,
     json_: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file.")] = None,
 ) -> None:
     """Check the policy and build every table row of a kernel; nothing of it is run. Exit status 1 when it is refused."""
     from runner.evaluate import build_named
 
-    found = build_named(spec, candidate)
+    found = build_named(spec, candidate, arch)
     if json_ is not None:
         _write(json_, json.dumps(found, indent=1))
     typer.echo(f"{found['verdict']}: {found['message']}" if found["message"] else str(found["verdict"]))
@@ -148,6 +149,7 @@ def attack(
     out: Annotated[Path | None, typer.Option(help="Write every case's verdict to this file, as JSON.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Draw the same variants and inputs again.")] = None,
     only: Annotated[str, typer.Option(help="Only cases and controls whose names match this pattern.")] = "",
+    variants: Annotated[int, typer.Option(min=0, help="How many unseen variants of each case are drawn, besides the one as written.")] = 1,
 ) -> None:
     """Run the adversarial suite: cheating kernels must be caught, honest ones must pass. Exit status 1 for any miss."""
     from runner.attack import run_suite
@@ -157,7 +159,7 @@ def attack(
     folder = suite or PROJECT / "tests" / "adversarial" / target
     if not folder.is_dir():
         raise FactoryError(f"{folder}: no such folder; name the suite with --suite")
-    report = run_suite(judge_of, folder, specs or PROJECT / "kernel-specs", out, seed, typer.echo, only=only)
+    report = run_suite(judge_of, folder, specs or PROJECT / "kernel-specs", out, seed, typer.echo, only=only, variants=variants)
     if not report.clean:
         raise typer.Exit(NOT_SO)
 

@@ -19,6 +19,9 @@ from runner.spec.workload import TensorLayout, Workload
 POOL_ELEMENTS = (1 << 22) + 4099
 """Elements in a pool: it fits in a last-level cache, so that refilling a slot costs little more than writing it."""
 
+POOL_ON_GPU = (1 << 28) + 4099
+"""The same where the judge computes on a GPU: long pieces, since there every operation costs a launch."""
+
 EXCHANGED = 1024
 
 DTYPES: Mapping[str, torch.dtype] = {
@@ -90,9 +93,9 @@ class Pool:
     (within 3 %), range and row scales. The same seed gives the same values again, so nothing need be kept for verification.
     """
 
-    def __init__(self, seed: int, elements: int = POOL_ELEMENTS) -> None:
+    def __init__(self, seed: int, elements: int | None = None) -> None:
         self._seed = seed
-        self._elements = elements
+        self._elements = elements or (POOL_ELEMENTS if torch.get_default_device().type == "cpu" else POOL_ON_GPU)
         self._numbers: dict[tuple[str, torch.dtype], torch.Tensor] = {}
         self._scratch: dict[tuple[str, str, tuple[int, ...]], torch.Tensor] = {}
 

@@ -19,7 +19,10 @@ def package_folders() -> list[str]:
 
 def python_path() -> str:
     """`PYTHONPATH` inside: this package and the installed ones."""
-    return ":".join([str(Path(runner.__file__).resolve().parent.parent), *package_folders()])
+    folders = package_folders()
+    # What a `.pth` file of an installed package adds to the path lies within the packages' folders.
+    added = [entry for entry in sys.path if entry not in folders and any(entry.startswith(f"{folder}/") for folder in folders)]
+    return ":".join([str(Path(runner.__file__).resolve().parent.parent), *folders, *added])
 
 
 def python_view(

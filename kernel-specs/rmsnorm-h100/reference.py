@@ -6,7 +6,7 @@ import torch
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, residual: torch.Tensor | None, eps: float) -> tuple[torch.Tensor, ...]:
-    """`x` (rows, cols), plus `residual` where it is given, divided by the root of its rows' mean square (plus `eps`), times `weight` (cols).
+    """`x` (rows, cols), plus `residual` if given, divided by the root of its rows' mean square (plus `eps`), times `weight` (cols).
 
     With a residual the sum is the second output.
     """

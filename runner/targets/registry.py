@@ -37,7 +37,11 @@ def target_for(spec: Spec) -> Target:
 
 
 def target_named(name: str) -> Target:
-    """The target of this name. Raises `FactoryError` naming those that exist."""
+    """The target of this name; `cuda` is that of this machine's GPU. Raises `FactoryError` naming those that exist."""
+    if name == "cuda":
+        from runner.targets.cuda.device import architecture, this_device
+
+        name = architecture(this_device())
     make = _TARGETS.get(name)
     if make is None:
         raise FactoryError(f"no target `{name}` is built into this version; there is: {', '.join(_TARGETS)}")

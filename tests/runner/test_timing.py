@@ -128,4 +128,4 @@ def test_a_block_rotates_over_more_than_the_cache_within_bounds(tmp_path: Path, 
     found = slots_for(small, device, 4)
     assert found == slots
     assert found in (2, MAX_SLOTS) or found * size > 4 * cache
-    assert found * size <= DEVICE.slot_bytes
+    assert found * size <= device.slot_bytes

@@ -28,6 +28,8 @@ HEADERS = re.compile(
     r"vector_types\.h|crt/mma\.h"
 )
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|import|embed)\b[ \t]*(.*)$", re.M)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
+_DIRECTIVES = frozenset({"include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma", "error", "warning"})
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(\w+)|_Pragma", re.M)
 _PRAGMAS = frozenset({"unroll", "nounroll", "once", "nv_diag_suppress", "nv_diagnostic", "nv_diag_default", "diag_suppress"})
 _COMMENT_OR_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/', re.S)
@@ -125,6 +127,11 @@ def _check_source(text: str, files: Collection[str]) -> Iterator[tuple[int, str]
                 "the candidate's own files, cuda/…, cuda/std/…, cub/…, cooperative_groups.h, mma.h, cuda_fp16.h, cuda_bf16.h, cuda_fp8.h"
             )
             yield match.start(), f"`#{match[1]} {name[:60]}` is not allowed; allowed: #include of {allowed}"
+    for match in _DIRECTIVE.finditer(bare):
+        if match[1] not in _DIRECTIVES:
+            yield match.start(), f"the directive `#{match[1]}` is not allowed; allowed: {', '.join(sorted(_DIRECTIVES))}"
+        elif match[1] != "define" and match[2].rstrip("\r").endswith("\\"):
+            yield match.start(), f"`#{match[1]}` goes on in the next line; only `#define` may"
     for match in _PRAGMA.finditer(bare):
         if match[1] not in _PRAGMAS:
             yield match.start(), f"the pragma `{match[1] or '_Pragma'}` is not allowed; allowed: {', '.join(sorted(_PRAGMAS))}"
