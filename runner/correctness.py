@@ -72,10 +72,9 @@ class Verifier:
     def sampled(self, inspection: Inspection, inputs: Mapping[str, torch.Tensor], seed: int, elements: int = SAMPLED_ELEMENTS) -> None:
         """Every element of some random slices that hold about `elements` elements (at least four slices). Raises `Wrong`."""
         largest = max((layout.numel for layout in self.workload.outputs.values()), default=0)
-        length = self.oracle.length(self.workload)
         sample = None
-        if length and largest > elements:
-            sample = self.oracle.sample(self.workload, inputs, max(4, length * elements // largest), seed)
+        if largest > elements:
+            sample = self.oracle.sample(self.workload, inputs, seed, slices=4, elements=elements)
         if sample is None:
             self.full(inspection, inputs)
             return

@@ -37,7 +37,7 @@ def check_sound(loaded: LoadedSpec, oracle: Oracle, pool: Pool, workloads: Itera
 
 def _zeros_fail(loaded: LoadedSpec, oracle: Oracle, pool: Pool, workload: Workload, seed: int) -> None:
     inputs = pool.fresh(workload, seed)
-    sample = oracle.sample(workload, inputs, SLICES, seed)
+    sample = oracle.sample(workload, inputs, seed, slices=SLICES)
     expected = sample.expected if sample is not None else oracle.expected(workload, inputs)
     for name, right in expected.items():
         zeros = torch.zeros_like(right, dtype=None if not right.is_floating_point() else DTYPES[workload.outputs[name].dtype])
@@ -65,7 +65,7 @@ def _input_matters(loaded: LoadedSpec, oracle: Oracle, workload: Workload, name:
 
 def _slices_agree(loaded: LoadedSpec, oracle: Oracle, workload: Workload, seed: int) -> None:
     inputs = draw_inputs(workload, seed)
-    sample = oracle.sample(workload, inputs, SLICES, seed)
+    sample = oracle.sample(workload, inputs, seed, slices=SLICES)
     if sample is None:
         return
     whole: Mapping[str, torch.Tensor] = oracle.expected(workload, inputs)
@@ -73,8 +73,13 @@ def _slices_agree(loaded: LoadedSpec, oracle: Oracle, workload: Workload, seed: 
         if not torch.allclose(sample.pick(name, whole[name]), part, rtol=1e-9, atol=0.0, equal_nan=True):
             raise FactoryError(
                 f"{loaded.spec.id}: the reference gives other values for {name} when it is given only some slices along the axis "
-                f"that the spec calls independent ({', '.join(loaded.spec.independent)})"
+                f"that the spec calls independent ({', '.join(_independent(loaded, name))})"
             )
+
+
+def _independent(loaded: LoadedSpec, name: str) -> tuple[str, ...]:
+    own = loaded.spec.outputs[name].independent
+    return loaded.spec.independent if own is None else (own,)
 
 
 def _same(loaded: LoadedSpec, workload: Workload, name: str, actual: torch.Tensor, expected: torch.Tensor) -> bool:

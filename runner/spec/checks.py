@@ -152,20 +152,26 @@ def check_scalars(draft: Draft) -> Iterator[Fault]:
 
 
 def check_independent(draft: Draft) -> Iterator[Fault]:
-    """An independent axis is an axis of every output, and decides nothing else than that axis of each tensor."""
+    """An independent axis is an axis of every output that it is said of, and decides nothing else than that axis of each tensor."""
     axes = draft.names(("axes",))
     tensors = {
         (section, name): tensor
         for section, kind in (("inputs", Input), ("outputs", Output))
         for name, tensor in draft.entries((section,), kind).items()
     }
-    for path, axis in draft.items(("independent",), Name):
+    own = {name: tensor.independent for (section, name), tensor in tensors.items() if section == "outputs" and tensor.independent}
+    said: list[tuple[Path, str, set[str]]] = [
+        (path, axis, {name for section, name in tensors if section == "outputs" and name not in own})
+        for path, axis in draft.items(("independent",), Name)
+    ]
+    said += [(("outputs", name, "independent"), axis, {name}) for name, axis in own.items()]
+    for path, axis, outputs in said:
         if axis not in axes:
             yield draft.source.fault(path, unknown(axis, "an axis", axes))
             continue
-        for (section, name), tensor in tensors.items():
+        for (_, name), tensor in tensors.items():
             times = tensor.shape.count(axis)
-            if times != 1 and (times > 1 or section == "outputs"):
+            if times > 1 or (times == 0 and name in outputs):
                 yield draft.source.fault(path, f"`{axis}` is not independent: it stands {times} times in the shape of `{name}`")
             hidden = sorted({str(item) for item in tensor.shape if item != axis and axis in _depends(draft, item)})
             if hidden:

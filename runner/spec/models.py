@@ -106,12 +106,17 @@ class Input(Model):
 
 
 class Output(Model):
-    """A tensor that the kernel writes, every element of it; an `optional` one only where a workload has it."""
+    """A tensor that the kernel writes, every element of it; an `optional` one only where a workload has it.
+
+    `independent` is the axis along which this output depends only on the same slice of every input that has the axis, where the spec's
+    own `independent` does not hold for every output: a sum over rows can still be checked by columns.
+    """
 
     dtype: DType
     shape: tuple[int | Expression, ...] = Field(strict=False)
     optional: bool = False
     align: Literal[4, 8, 16, 32, 64, 128, 256] = 64
+    independent: Name | None = None
     description: str = ""
 
 
