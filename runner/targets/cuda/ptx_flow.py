@@ -1,0 +1,119 @@
+"""Follows addresses through PTX: which variables may be written to, and which parameters' addresses go where they have no business.
+
+It errs on one side only: an address counts as written through, or as misused, unless every use of it is known to be harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+_FUNCTION = re.compile(r"(?<![\w.])\.(entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$]+)")
+_HEAD = re.compile(r"[\s{}]*(?:[\w$]+\s*:(?!:)[\s{}]*)*(?:@!?\s*[%\w$]+\s+)?[\s{}]*")
+_OPERATION = re.compile(r"([a-z][\w.:]*)\s*(.*)", re.S)
+_WORD = re.compile(r"[%A-Za-z_$][\w$]*")
+_PLACE = re.compile(r"\[\s*([\w$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
+_WIDTH = re.compile(r"(?:\.v(\d))?\.[a-z](\d+)$")
+_READS = re.compile(r"(?:ld|ldu|prefetch|prefetchu)\b")
+_MOVES = re.compile(r"(?:mov|cvta|selp)\b")
+_COMPUTES = re.compile(r"(?:mov|cvta|selp|add|sub|mad|mul|shl|shr|cvt|and|or|xor|min|max|setp|fma|bfi|bfe|prmt|lop3|slct)\b")
+_TAKES_MAP = re.compile(
+    r"cp\.(?:reduce\.)?async\.bulk\.(?:prefetch\.)?tensor\b|prefetch(?:\.param)?\.tensormap\b|fence\.proxy\.tensormap\b"
+)
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An operation, such as `ld.global.u32`, and its operands in order."""
+
+    operation: str
+    operands: tuple[str, ...]
+
+    def words(self, operands: Collection[str] | None = None) -> set[str]:
+        """Registers and names in the operands."""
+        return {word for operand in (self.operands if operands is None else operands) for word in _WORD.findall(operand)}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel or function: its name and instructions."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+
+
+def functions(plain: str) -> list[Function]:
+    """The functions of a module without comments. What stands before the first holds declarations only."""
+    heads = list(_FUNCTION.finditer(plain))
+    ends = [*(head.start() for head in heads), len(plain)][1:]
+    return [
+        Function(head[2], tuple(_instructions(plain[head.end() : end].partition("{")[2]))) for head, end in zip(heads, ends, strict=True)
+    ]
+
+
+def _instructions(body: str) -> Iterator[Instruction]:
+    for piece in body.split(";"):
+        head = _HEAD.match(piece)
+        found = _OPERATION.match(piece, head.end() if head else 0)
+        if found is not None:
+            yield Instruction(found[1], tuple(_split(found[2])))
+
+
+def _split(text: str) -> Iterator[str]:
+    """Operands: at commas outside of brackets."""
+    depth, begun = 0, 0
+    for index, letter in enumerate(text):
+        depth += (letter in "[{(") - (letter in "]})")
+        if letter == "," and depth == 0:
+            yield text[begun:index].strip()
+            begun = index + 1
+    if text[begun:].strip():
+        yield text[begun:].strip()
+
+
+def written(bodies: Collection[Function], plain: str, variables: Collection[str]) -> set[str]:
+    """Those of the variables that may be written to: all whose address is used for more than loads."""
+    found = set()
+    for name in variables:
+        held = re.search(rf"(?<![\w.])\.(?:global|const)\b[^;=]*=[^;]*(?<![\w$]){re.escape(name)}(?![\w$])", plain)
+        if held or any(_misused(body, {name}, _COMPUTES, _harmless_read) for body in bodies):
+            found.add(name)
+    return found
+
+
+def _harmless_read(one: Instruction, tainted: Collection[str]) -> bool:
+    return _READS.match(one.operation) is not None
+
+
+def addresses_taken(body: Function, parameters: Mapping[str, int]) -> list[str]:
+    """The parameters whose address is used for anything but a tensor map's instructions, or that are read beyond their size."""
+
+    def harmless(one: Instruction, tainted: Collection[str]) -> bool:
+        if _TAKES_MAP.match(one.operation):
+            return True
+        if not one.operation.startswith("ld.param") or len(one.operands) != 2:
+            return False
+        place, width = _PLACE.fullmatch(one.operands[1]), _WIDTH.search(one.operation)
+        if place is None or width is None or place[1] not in parameters:
+            return False
+        offset = int(place[2] or 0)
+        return 0 <= offset <= parameters[place[1]] - int(width[1] or 1) * int(width[2]) // 8
+
+    return [name for name in parameters if _misused(body, {name}, _MOVES, harmless)]
+
+
+def _misused(body: Function, tainted: set[str], moves: re.Pattern[str], harmless: Callable[[Instruction, Collection[str]], bool]) -> bool:
+    """Whether an address that these names stand for reaches an instruction that is not known to be harmless."""
+    size = -1
+    while len(tainted) != size:
+        size = len(tainted)
+        for one in body.instructions:
+            if not one.words() & tainted:
+                continue
+            if moves.match(one.operation):
+                if one.words(one.operands[1:]) & tainted:
+                    tainted |= one.words(one.operands[:1])
+            elif not harmless(one, tainted):
+                return True
+    return False
