@@ -5,6 +5,7 @@ Memory is made by the judge, exported as a file descriptor, and mapped by the wo
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -91,9 +92,18 @@ class Mapping:
             self.size = 0
 
 
-def allocate(size: int) -> Mapping:
-    """Fresh physical memory of `size` bytes (a multiple of the granularity), mapped."""
-    return Mapping(call(d.cuMemCreate, size, _properties(), 0), size)
+# Where a worker's memory is mapped: addresses that no kernel can guess from those that it was given.
+FIRST_ADDRESS, LAST_ADDRESS, ADDRESS_UNIT = 1 << 43, 1 << 46, 1 << 25
+
+
+def somewhere() -> int:
+    """An address to map memory at, drawn anew each time."""
+    return random.SystemRandom().randrange(FIRST_ADDRESS, LAST_ADDRESS, ADDRESS_UNIT)
+
+
+def allocate(size: int, hint: int = 0) -> Mapping:
+    """Fresh physical memory of `size` bytes (a multiple of the granularity), mapped near the address `hint` if it is free."""
+    return Mapping(call(d.cuMemCreate, size, _properties(), 0), size, hint)
 
 
 def adopt(descriptor: int, size: int, hint: int) -> Mapping:

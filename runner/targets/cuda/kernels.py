@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuda.bindings import driver as d
 
+from runner.targets.cuda import driver
 from runner.targets.cuda.driver import call
 
 if TYPE_CHECKING:
@@ -119,17 +120,27 @@ class Calls:
         self._simple = all(
             list(one["after"]) == [before["number"]] for before, one in zip(self._launches, self._launches[1:], strict=False)
         )
+        self._memory: list[driver.Mapping] = []
         self._zeroed = [[(places[name], size) for name, size in plan["zeroed"]] for places in addresses]
         self._restored = [self._pristine(*server.variable(plan["module"], symbol)) for symbol in plan["variables"]]
         self._packed = [self._pack(plan, places) for places in addresses]
         self._branches = [call(d.cuStreamCreate, int(d.CUstream_flags.CU_STREAM_NON_BLOCKING)) for _ in self._launches if not self._simple]
-        self._events = [call(d.cuEventCreate, int(d.CUevent_flags.CU_EVENT_DISABLE_TIMING)) for _ in range(len(self._branches) + 1)]
+        self._overlapping = any(launch.get("pdl") for launch in self._launches)
+        self._events = [call(d.cuEventCreate, int(d.CUevent_flags.CU_EVENT_DISABLE_TIMING)) for _ in range(len(self._launches) + 1)]
 
     def _pristine(self, address: int, size: int) -> tuple[int, int, int]:
-        """A copy of a global variable as it is when the binary was just loaded."""
-        copy = call(d.cuMemAlloc, max(size, 1))
-        call(d.cuMemcpyDtoD, copy, address, size)
-        return address, int(copy), size
+        """A copy of a global variable as it is when the binary was just loaded, where no kernel finds it."""
+        unit = driver.granularity()
+        memory = driver.allocate(max(1, -(-size // unit)) * unit, driver.somewhere())
+        self._memory.append(memory)
+        call(d.cuMemcpyDtoD, memory.address, address, size)
+        return address, memory.address, size
+
+    def close(self) -> None:
+        """Give back what was allocated."""
+        for memory in self._memory:
+            memory.close()
+        self._memory = []
 
     def _pack(self, plan: Mapping[str, Any], places: Mapping[str, int]) -> list[Packed]:
         maps = {name: _encoded(one, places[one["of"]]) for name, one in plan["maps"].items()}
@@ -154,8 +165,14 @@ class Calls:
             if size:
                 call(d.cuMemsetD8Async, address, 0, size, stream)
         if self._simple:
-            for prepared, packed in zip(self._prepared, self._packed[number], strict=True):
+            for prepared, packed, event in zip(self._prepared, self._packed[number], self._events, strict=False):
                 prepared.launch_packed(packed, stream)
+                if self._overlapping:
+                    call(d.cuEventRecord, event, stream)
+            if self._overlapping:
+                # The last launch may end before an earlier one that it overlaps: what follows waits for each of them.
+                for event in self._events[: len(self._prepared)]:
+                    call(d.cuStreamWaitEvent, stream, event, 0)
         else:
             self._branched(number, stream)
 

@@ -212,12 +212,11 @@ class _Planner:
         maps = {name: self._map(name, one) for name, one in self._manifest.tensor_maps.items() if one.of in present}
         zeroed = tuple(name for name, scratch in self._manifest.scratch.items() if scratch.fill == "zero")
         launches = [self._launch(number, launch, present, maps) for number, launch in enumerate(self._manifest.kernels)]
-        kept = tuple(launch for launch in launches if numel(launch.grid))
-        for launch in kept[:1]:
-            if launch.pdl:
-                raise _refused("launch 0: `pdl` on a call's first launch would let it overlap the call before; allowed: on later launches")
+        if launches and launches[0].pdl:
+            raise _refused("launch 0: `pdl` on a call's first launch would let it overlap the call before; allowed: on later launches")
+        kept = _without_gaps(launches)
         used = {argument.name for launch in kept for argument in launch.args if argument.kind == "map"}
-        return Call(tuple(blocks), zeroed, {name: one for name, one in maps.items() if name in used}, _without_gaps(launches))
+        return Call(tuple(blocks), zeroed, {name: one for name, one in maps.items() if name in used}, kept)
 
     def _length(self, item: int | str, what: str) -> int:
         value = self._known.whole(item, 40, what)
@@ -326,13 +325,13 @@ class _Planner:
 
 
 def _without_gaps(launches: Sequence[Launch]) -> tuple[Launch, ...]:
-    """The launches that have a CTA. Who waits for one that is left out waits for what that one waited for."""
+    """The launches that have a CTA. Who waits for one that is left out waits for what that one waited for; the first overlaps nothing."""
     stand_ins: dict[int, tuple[int, ...]] = {}
-    kept = []
+    kept: list[Launch] = []
     for launch in launches:
         after = tuple(dict.fromkeys(one for other in launch.after for one in stand_ins.get(other, (other,))))
         if numel(launch.grid):
-            kept.append(replace(launch, after=after))
+            kept.append(replace(launch, after=after, pdl=launch.pdl and bool(kept)))
         else:
             stand_ins[launch.number] = after
     return tuple(kept)

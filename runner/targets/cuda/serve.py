@@ -10,7 +10,6 @@ from __future__ import annotations
 import array
 import json
 import os
-import random
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -24,8 +23,6 @@ from runner.targets.cuda.kernels import Prepared
 
 MESSAGE = 1 << 22
 FLUSH_BYTES = 256 << 20
-# Where memory is mapped: addresses that no kernel can guess from those that it was given.
-FIRST_ADDRESS, LAST_ADDRESS, ADDRESS_UNIT = 1 << 43, 1 << 46, 1 << 25
 
 Message = dict[str, Any]
 
@@ -74,8 +71,7 @@ class Server:
     def _open(self, message: Message, descriptors: Sequence[int]) -> Message:
         """Map memory and prepare every set's call."""
         mappings = [
-            driver.adopt(descriptor, size, random.SystemRandom().randrange(FIRST_ADDRESS, LAST_ADDRESS, ADDRESS_UNIT))
-            for descriptor, size in zip(descriptors, message["segments"], strict=True)
+            driver.adopt(descriptor, size, driver.somewhere()) for descriptor, size in zip(descriptors, message["segments"], strict=True)
         ]
         session = self._sessions[message["id"]] = Session(mappings)
         session.calls = self.calls(message, mappings)
@@ -89,10 +85,7 @@ class Server:
 
     def _close(self, message: Message, _: Sequence[int]) -> Message:
         call(d.cuCtxSynchronize)
-        session = self._sessions.pop(message["id"])
-        session.calls = None
-        for mapping in session.mappings:
-            mapping.close()
+        self._sessions.pop(message["id"]).close()
         return {}
 
     def _trusted(self, message: Message, _: Sequence[int]) -> Message:
@@ -160,6 +153,15 @@ class Session:
     def __init__(self, mappings: Sequence[driver.Mapping]) -> None:
         self.mappings = mappings
         self.calls: Callable[[int, Any], None] | None = None
+
+    def close(self) -> None:
+        """Forget the calls, and give the memory back."""
+        close = getattr(self.calls, "close", None)
+        if close is not None:
+            close()
+        self.calls = None
+        for mapping in self.mappings:
+            mapping.close()
 
 
 def _addresses(message: Message, mappings: Sequence[driver.Mapping]) -> list[dict[str, int]]:
