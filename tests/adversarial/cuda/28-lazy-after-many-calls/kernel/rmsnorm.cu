@@ -13,7 +13,6 @@ __device__ __forceinline__ float sum_over_cta(float value) {
   return sum;
 }
 
-__device__ unsigned long long g_last;
 __device__ int g_calls;
 
 extern "C" __global__ void __launch_bounds__(128)
