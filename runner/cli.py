@@ -1,4 +1,4 @@
-"""The command `kernel-runner`: evaluate, reproduce, report, build, batch, attack, doctor. All that a benchmark machine needs."""
+"""The command `kernel-runner`: evaluate, compare, reproduce, report, build, profile, sanitize, batch, attack, doctor."""
 
 from __future__ import annotations
 
@@ -122,6 +122,41 @@ def build(
         facts = ", ".join(f"{name} {value}" for name, value in row["facts"].items())
         typer.echo(f"{knobs}: {row['sha256'][:16]} {facts}")
     if found["verdict"] != "built":
+        raise typer.Exit(NOT_SO)
+
+
+@app.command()
+def profile(
+    spec: SpecFolder,
+    candidate: Annotated[str, typer.Option(help="A kernel folder, or `champion` (the spec's kernel/).")] = "champion",
+    workload: Annotated[str | None, typer.Option(help="A public or edge workload; else the largest that a profiler can be given.")] = None,
+    json_: Annotated[Path | None, typer.Option("--json", help="Write the counters to this file.")] = None,
+) -> None:
+    """Run one call of a kernel under the GPU's profiler, and say what holds each of its launches back."""
+    from runner import profile as profiles
+    from runner.evaluate import load_candidate
+
+    found = profiles.profile(*load_candidate(spec, candidate), workload)
+    if json_ is not None:
+        _write(json_, json.dumps(found.as_json(), indent=1))
+    typer.echo(profiles.markdown(found))
+
+
+@app.command()
+def sanitize(
+    spec: SpecFolder,
+    candidate: Annotated[str, typer.Option(help="A kernel folder, or `champion` (the spec's kernel/).")] = "champion",
+    workload: Annotated[list[str] | None, typer.Option(help="Only this workload; may be given several times.")] = None,
+) -> None:
+    """Run a kernel under the GPU's checking tools, on small workloads. Exit status 1 when they find what is certainly wrong."""
+    from runner.evaluate import load_candidate
+    from runner.sanitize import sanitize_named
+
+    found = sanitize_named(*load_candidate(spec, candidate), tuple(workload or ()))
+    for one in found.findings:
+        typer.echo(f"{'wrong' if one.certain else 'note'}: {one}")
+    typer.echo(f"{len(found.findings)} findings on {', '.join(found.workloads)}")
+    if found.wrong() is not None:
         raise typer.Exit(NOT_SO)
 
 

@@ -16,6 +16,7 @@ from runner.plan import Tier
 from runner.progress import Progress
 from runner.result import Result
 from runner.spec.load import LoadedSpec, load_spec
+from runner.targets.protocol import Target
 from runner.targets.registry import target_for, target_named
 from runner.verdict import Rejected, Verdict
 
@@ -65,6 +66,15 @@ def find_candidate(loaded: LoadedSpec, name: str) -> Subject:
         return read_candidate(folder, loaded.spec.policy)
     except FactoryError as error:
         raise Rejected(Verdict.POLICY_VIOLATION, str(error)) from error
+
+
+def load_candidate(spec: Path, name: str) -> tuple[Target, LoadedSpec, Candidate]:
+    """A spec's target, the spec, and a kernel by its folder or `champion`. Raises `FactoryError` and `Rejected`."""
+    loaded = load_spec(spec)
+    subject = find_candidate(loaded, name)
+    if not isinstance(subject, Candidate):
+        raise FactoryError(f"{name} is a baseline; this is for kernel folders")
+    return target_for(loaded.spec), loaded, subject
 
 
 def build_named(spec: Path, candidate: str, arch: str | None = None) -> dict[str, Any]:

@@ -32,7 +32,10 @@ def call(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def start(index: int = 0) -> Any:
     """Make the primary context of a device current in this thread, and return the device."""
-    call(d.cuInit, 0)
+    try:
+        call(d.cuInit, 0)
+    except RuntimeError:  # what the bindings raise where they find no driver to load
+        raise DriverError("the NVIDIA driver is not installed", "cuInit") from None
     device = call(d.cuDeviceGet, index)
     call(d.cuCtxSetCurrent, call(d.cuDevicePrimaryCtxRetain, device))
     return device

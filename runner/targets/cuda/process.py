@@ -41,7 +41,7 @@ class GpuProcess:
         program: Sequence[str],
         extra: Mapping[str, Path] | None = None,
         writable: Mapping[str, Path] | None = None,
-        environment: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
@@ -55,7 +55,7 @@ class GpuProcess:
             self._running = sandbox.Running(
                 view,
                 [sys.executable, *program, str(theirs.fileno())],
-                {**_environment(), **(environment or {})},
+                {**environment(), **(variables or {})},
                 self._log.fileno(),
                 self._log.fileno(),
                 keep=(theirs.fileno(),),
@@ -110,7 +110,8 @@ class GpuProcess:
         self._running.close()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
+    """The environment of a sandboxed process that uses the GPU."""
     return {
         "PATH": "/usr/bin:/bin",
         "HOME": "/tmp",

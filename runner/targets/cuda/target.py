@@ -19,11 +19,13 @@ from runner.spec import workloads
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Baseline, Spec
 from runner.spec.workload import Workload
-from runner.targets.cuda import baselines, build, device, launchers, policy, trusted
+from runner.targets.cuda import baselines, build, device, instruments, launchers, ncu, policy, sanitizer, trusted
 from runner.targets.cuda.arena import Arena
 from runner.targets.cuda.launching import Call, Launch, Nominal, kernel_names, plan_call, workload_blocks
 from runner.targets.cuda.process import GpuProcess
+from runner.targets.cuda.watching import Watched
 from runner.targets.cuda.worker import GpuWorker, call_fields
+from runner.targets.instruments import Finding, Launched
 from runner.targets.protocol import Binary, Device, Placement
 
 _PROGRAM = ("-m", "runner.targets.cuda.serve")
@@ -182,6 +184,28 @@ class CudaTarget:
     def copies(self) -> Sequence[str]:
         """See the Protocol."""
         return trusted.COPIES
+
+    def sanitizers(self) -> Sequence[str]:
+        """See `runner.targets.instruments.Instrumented`."""
+        return sanitizer.TOOLS if sanitizer.available() else ()
+
+    def sanitize(
+        self, spec: LoadedSpec, candidate: Candidate, runs: Sequence[tuple[Binary, Workload, Mapping[str, torch.Tensor]]]
+    ) -> Sequence[Finding]:
+        """See `runner.targets.instruments.Instrumented`."""
+        return sanitizer.sanitize([self._watched(spec, candidate, *run) for run in runs])
+
+    def profile(
+        self, spec: LoadedSpec, candidate: Candidate, binary: Binary, workload: Workload, inputs: Mapping[str, torch.Tensor]
+    ) -> Sequence[Launched]:
+        """See `runner.targets.instruments.Instrumented`."""
+        return ncu.profile(self._watched(spec, candidate, binary, workload, inputs))
+
+    def _watched(
+        self, spec: LoadedSpec, candidate: Candidate, binary: Binary, workload: Workload, inputs: Mapping[str, torch.Tensor]
+    ) -> Watched:
+        sms = int(self.device().facts["sms"])
+        return instruments.watched(binary, spec.spec.policy, candidate, workload, inputs, self.name, sms)
 
     def _close(self) -> None:
         for pool in (self._launchers, *self._baselines.values()):
