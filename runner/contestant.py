@@ -94,11 +94,12 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
     )
 
 
-def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline) -> Contestant:
-    """A baseline as a contestant. It has one placement; preparing happens per workload, when it is opened."""
+def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline, chosen: str = "") -> Contestant:
+    """A baseline as a contestant, with the configuration `chosen` of it. It has one placement; preparing happens per workload, when it
+    is opened."""
 
     def open_(workload: Workload, slots: int, placement: Placement) -> Worker:
-        return target.open_baseline(baseline, loaded, workload, slots)
+        return target.open_baseline(baseline, loaded, workload, slots, chosen)
 
     def config(workload: Workload) -> str:
         return target.baseline_config(baseline, loaded, workload)

@@ -48,6 +48,7 @@ def evaluate_named(
         seed=seed,
         against=against,
         fresh=fresh,
+        retune=fresh,
         progress=progress,
         selection=selection,
         axes=axes,

@@ -9,6 +9,7 @@ import hashlib
 import math
 import random
 from collections.abc import Mapping
+from functools import lru_cache
 
 import torch
 
@@ -175,15 +176,21 @@ def _exchange(values: torch.Tensor, generator: torch.Generator) -> None:
     width = values.shape[-1] if values.ndim else 0
     if values.numel() < 2 or width < 2:
         return
-    starts = torch.arange(0, values.numel(), width).view(-1, 1)
-    parts = torch.arange(0, width, EXCHANGED).view(1, -1)
-    lengths = (width - parts).clamp(max=EXCHANGED)
-    size = (starts.numel(), parts.numel())
-    to = starts + parts + (torch.rand(size, generator=generator) * lengths).long()
-    source = starts + (torch.rand(size, generator=generator) * width).long()
+    starts, firsts, lengths = _parts(values.numel(), width, torch.get_default_device())
+    to = firsts + (torch.rand(firsts.shape, generator=generator) * lengths).long()
+    source = starts + (torch.rand(firsts.shape, generator=generator) * width).long()
     flat = values.view(-1)
     # A product of two single-precision numbers may round up to the length itself.
     flat[to.view(-1).clamp(max=flat.numel() - 1)] = flat[source.view(-1).clamp(max=flat.numel() - 1)]
+
+
+@lru_cache(maxsize=8)
+def _parts(count: int, width: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Of rows `width` long, `count` elements in all: where each begins (rows × 1), where their parts begin (rows × parts), and the
+    parts' lengths (1 × parts)."""
+    starts = torch.arange(0, count, width, device=device).view(-1, 1)
+    parts = torch.arange(0, width, EXCHANGED, device=device).view(1, -1)
+    return starts, starts + parts, (width - parts).clamp(max=EXCHANGED)
 
 
 def _row_factors(layout: TensorLayout, scale: tuple[float, float], generator: torch.Generator, wide: torch.dtype) -> torch.Tensor:

@@ -46,6 +46,7 @@ def judge(
     seed: int | None = None,
     against: str = "baseline",
     fresh: bool = False,
+    retune: bool = False,
     progress: Progress | None = None,
     selection: Sequence[str] = (),
     axes: Mapping[str, int] | None = None,
@@ -55,12 +56,15 @@ def judge(
     the spec or the machine.
 
     `against` is `baseline` (the fastest of the spec's on each workload), `champion` (the spec's `kernel/`) or the path of another
-    candidate. `selection` and `axes` restrict the evaluation to named workloads, or to other axis lengths of them; the result then
-    counts as screening. `where` is how the candidate is named in the command that shows a failure again.
+    candidate. `fresh` forgets the times of baselines that were kept, `retune` their configurations too. `selection` and `axes` restrict
+    the evaluation to named workloads, or to other axis lengths of them; the result then counts as screening. `where` is how the
+    candidate is named in the command that shows a failure again.
     """
-    with target.lock(), target.computing(), _one_thread():
+    with target.lock(), target.computing(), one_thread():
         used = secrets.randbits(62) if seed is None else seed
-        return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(fresh, tuple(selection), axes or {})
+        return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(
+            fresh, retune, tuple(selection), axes or {}
+        )
 
 
 def refused(spec: LoadedSpec, target: Target, why: Rejected) -> Result:
@@ -118,10 +122,10 @@ class _Evaluation:
         self.begun = time.monotonic()
         self.started = _now()
 
-    def run(self, fresh: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> Result:
+    def run(self, fresh: bool, retune: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> Result:
         self.selection = (*selection, *(f"{name}={length}" for name, length in axes.items()))
         try:
-            return self._result(*self._stages(fresh, selection, axes))
+            return self._result(*self._stages(fresh, retune, selection, axes))
         except Rejected as error:
             verdict, message = error.verdict, error.message
         except timing.WrongWhenTimed as error:
@@ -131,7 +135,7 @@ class _Evaluation:
         self.rows, self.geomean = [], None
         return self._result(verdict, message)
 
-    def _stages(self, fresh: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> tuple[Verdict, str]:
+    def _stages(self, fresh: bool, retune: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> tuple[Verdict, str]:
         self.progress(Step("policy", "", 0, 1))
         check_policy(self.target, self.loaded, self.subject)
         plan = make_plan(self.loaded, self.subject, self.tier, self.seed, selection, axes)
@@ -146,7 +150,16 @@ class _Evaluation:
             target=self.target,
             loaded=self.loaded,
             timer=self.timer,
-            chooser=Chooser(self.target, self.loaded, self.device, self.timer, state_folder(), renew=self.tier == "full", fresh=fresh),
+            chooser=Chooser(
+                self.target,
+                self.loaded,
+                self.device,
+                self.timer,
+                state_folder(),
+                renew=self.tier == "full",
+                fresh=fresh,
+                retune=retune,
+            ),
             rival=self._rival(),
             effort=timing.FULL if self.tier == "full" else timing.SCREENING,
             copies=self.tier == "full",
@@ -224,7 +237,7 @@ class _Evaluation:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """The judge computes with one thread: threads that wait for each other turn any neighbour on the machine into a long stall, and
     those that spin while they wait would disturb what is timed."""
     before = torch.get_num_threads()

@@ -63,7 +63,14 @@ class Measurer:
         for name, reason in choice.left_out.items():
             self.environment[f"baseline left out: {name}"] = reason
         baseline = self.chooser.named(choice.name)
-        return self.chooser.side(baseline), lambda one: self.target.baseline_config(baseline, self.loaded, one)
+        side = self.chooser.side(baseline, choice.configs.get(baseline.name, ""))
+        note = choice.notes.get(baseline.name)
+
+        def config(one: Workload) -> str:
+            said = self.target.baseline_config(baseline, self.loaded, one)
+            return f"{said}; {note}" if note else said
+
+        return side, config
 
     def _copy(self, index: int, total: int, workload: Workload, kernel_seconds: float) -> CopyRow | None:
         """The strongest of the target's tuned copies of the same bytes."""

@@ -26,7 +26,6 @@ from runner.statistics import Blocks
 from runner.targets.protocol import Device, Worker
 from runner.verdict import Rejected
 
-MAX_SLOTS = 128
 SAMPLED_ELEMENTS = 1 << 14
 FULL_ELEMENTS = 1 << 22
 """Elements that are compared in the one block of a measurement that is verified as a whole."""
@@ -103,8 +102,9 @@ def slots_for(workload: Workload, device: Device, rotation: float) -> int:
     """
     tensors = (*workload.inputs.values(), *workload.outputs.values())
     size = max(1, sum(layout.numel * DTYPES[layout.dtype].itemsize for layout in tensors))
-    calls = max(int(rotation * device.cache_bytes) // size, math.ceil(device.block_seconds / max(floor_seconds(workload, device), 1e-9)))
-    return max(2, min(MAX_SLOTS, calls + 1, device.slot_bytes // size))
+    expected = max(floor_seconds(workload, device), workload.bytes / device.peak_bytes_per_s, 1e-9)
+    calls = max(int(rotation * device.cache_bytes) // size, math.ceil(device.block_seconds / expected))
+    return max(2, min(device.most_slots, calls + 1, device.slot_bytes // size))
 
 
 class Timer:

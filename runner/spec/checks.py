@@ -209,6 +209,10 @@ def check_tolerance(draft: Draft) -> Iterator[Fault]:
 def check_lists(draft: Draft) -> Iterator[Fault]:
     """Baselines and agents have names of their own; the two bounds of acceptance do not contradict each other."""
     yield from duplicates(draft, draft.items(("baselines",), Baseline), "a baseline")
+    if draft.raw(("hardware", "target")) == "cpu":
+        for path, baseline in draft.items(("baselines",), Baseline):
+            if baseline.configs is not None:
+                yield draft.source.fault((*path, "configs"), "`configs` is for targets with a GPU; this spec's is `cpu`")
     yield from duplicates(draft, draft.items(("agents",), AgentSpec), "an agent")
     accept = draft.one(("accept",), Accept)
     if accept is not None and accept.min_workload_speedup > accept.min_speedup:

@@ -210,12 +210,20 @@ class Hardware(Model):
 class Baseline(Model):
     """An existing implementation: `entry` is `file.py:function`, called with inputs, outputs and scalars by name, writing into the outputs.
 
-    With `autotune: fresh` the judge compiles the function anew for each workload's shapes.
+    With `autotune: fresh` the judge compiles the function anew for each workload's shapes. `package` is the distribution that it needs:
+    where that isn't installed, the baseline is left out.
+
+    `configs` names a function of the same folder that finds the configurations worth timing on a workload: it is called with `sets` (the
+    arguments of several calls, at addresses of their own) and `seconds` (its time), and returns texts, the best first. The judge times
+    `entry` with each text as `config`, and keeps the fastest. For targets with a GPU.
     """
 
     name: Label
     entry: Entry
     autotune: Literal["fresh", "none"] = "none"
+    package: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=80)
+    configs: Entry | None = None
+    config_seconds: int = Field(default=60, ge=1, le=3600)
 
 
 class Metric(Model):

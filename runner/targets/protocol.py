@@ -41,6 +41,7 @@ class Device:
     peak_cache_bytes_per_s: float
     peak_flops: float
     slot_bytes: int = 768 << 20  # the most memory that one side's slots may take together
+    most_slots: int = 128  # sets of tensors that one side has at most
     block_seconds: float = 0.0  # how long a block of calls should be at least, so that what surrounds it does not count
     facts: Mapping[str, str | int | float] = field(default_factory=dict)
 
@@ -72,6 +73,14 @@ class Inspection:
 
     outputs: Mapping[str, torch.Tensor]
     trespasses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Configs:
+    """Configurations of a baseline that are worth timing, the best first, and how they were found. The empty text is its own choice."""
+
+    texts: tuple[str, ...] = ("",)
+    note: str = ""
 
 
 class Worker(Protocol):
@@ -142,10 +151,15 @@ class Target(Protocol):
         *,
         fresh: bool = True,
     ) -> Worker:
-        """Start a sandboxed worker with the candidate's binary loaded, in fresh memory. `fresh`: in a process that ran nothing before."""
+        """Start a sandboxed worker with the candidate's binary loaded, in fresh memory. `fresh`: where the candidate's code runs in the
+        process itself, in one that ran nothing before; otherwise in one that ran no other candidate."""
 
-    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int) -> Worker:
-        """Start a fresh worker with a baseline, prepared (compiled, tuned) for this workload. `FactoryError` when it isn't installed."""
+    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int, config: str = "") -> Worker:
+        """Start a fresh worker with a baseline, prepared (compiled, tuned) for this workload. `FactoryError` when it isn't installed.
+        `config` is one of those that `baseline_configs` gave; empty: what the baseline chooses by itself."""
+
+    def baseline_configs(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, *, again: bool) -> Configs:
+        """What the baseline's `configs` finds worth timing on this workload; kept, unless `again`. Raises like `open_baseline`."""
 
     def baseline_config(self, baseline: Baseline, spec: LoadedSpec, workload: Workload) -> str:
         """What was chosen for this workload when the baseline was prepared, for the report."""

@@ -17,9 +17,10 @@ from runner.spec.load import LoadedSpec
 from runner.statistics import quads
 from runner.targets.protocol import Device, Placement
 from runner.targets.registry import target_for
-from runner.timing import MAX_SLOTS, Effort, Lost, Measured, Side, Timer, WrongWhenTimed, slots_for
+from runner.timing import Effort, Lost, Measured, Side, Timer, WrongWhenTimed, slots_for
 from runner.verdict import Rejected, Verdict
 
+MAX_SLOTS = Device.most_slots
 EFFORT = Effort(processes=2, quads=2, verified=2, rotation=0)
 
 

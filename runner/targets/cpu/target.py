@@ -16,7 +16,7 @@ from runner.targets.cpu import build, copies, device, policy, shim
 from runner.targets.cpu.baselines import prepare
 from runner.targets.cpu.launching import Program, open_worker
 from runner.targets.cpu.worker import NativeWorker
-from runner.targets.protocol import Binary, Device, Placement
+from runner.targets.protocol import Binary, Configs, Device, Placement
 
 
 class CpuTarget:
@@ -69,10 +69,14 @@ class CpuTarget:
         seconds = spec.spec.policy.run_seconds
         return open_worker(NativeWorker, program, workload.inputs, workload.outputs, slots, placement, start_seconds=seconds)
 
-    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int) -> NativeWorker:
-        """See the Protocol."""
+    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int, config: str = "") -> NativeWorker:
+        """See the Protocol. There is no `config` but the baseline's own choice."""
         sandbox.probe()
         return prepare.open_baseline(baseline, spec, workload, slots)
+
+    def baseline_configs(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, *, again: bool) -> Configs:
+        """See the Protocol."""
+        return Configs()
 
     def baseline_config(self, baseline: Baseline, spec: LoadedSpec, workload: Workload) -> str:
         """See the Protocol."""

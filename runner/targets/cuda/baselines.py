@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +17,7 @@ from runner.spec.workload import Workload
 from runner.state import made, state_folder
 from runner.targets.cuda.process import GpuProcess
 from runner.targets.cuda.toolkit import driver_folders
+from runner.targets.protocol import Configs, Device
 
 _PROGRAM = ("-m", "runner.targets.cuda.serve_baseline")
 PREPARE_SECONDS = 300.0
@@ -50,7 +53,7 @@ def _driver_folder() -> str:
     return next((place for place in places if os.access(f"{place}/{_LIBRARY}", os.R_OK)), _SYSTEM[0])
 
 
-def fields(baseline: Baseline, loaded: LoadedSpec, workload: Workload) -> dict[str, Any]:
+def fields(baseline: Baseline, loaded: LoadedSpec, workload: Workload, chosen: str) -> dict[str, Any]:
     """What the process is told of a baseline's calls on a workload; tensors that it lacks are named too, and given as None."""
     spec = loaded.spec
     present = {**workload.inputs, **workload.outputs}
@@ -58,13 +61,55 @@ def fields(baseline: Baseline, loaded: LoadedSpec, workload: Workload) -> dict[s
         {"name": name, "dtype": workload.dtypes[name], "shape": list(present[name].shape) if name in present else []}
         for name in (*spec.inputs, *spec.outputs)
     ]
-    return {"entry": baseline.entry, "compile": baseline.autotune == "fresh", "tensors": tensors, "scalars": dict(workload.scalars)}
+    compiled = baseline.autotune == "fresh"
+    return {"entry": baseline.entry, "compile": compiled, "config": chosen, "tensors": tensors, "scalars": dict(workload.scalars)}
+
+
+def require(baseline: Baseline) -> None:
+    """Raises `FactoryError` where the package that a baseline needs isn't installed."""
+    _package(baseline)
+
+
+def _package(baseline: Baseline) -> str:
+    """The package that a baseline needs, with its version; empty where it names none."""
+    if not baseline.package:
+        return ""
+    try:
+        return f"{baseline.package} {version(baseline.package)}"
+    except PackageNotFoundError:
+        raise FactoryError(f"{baseline.package} is not installed: `pip install {baseline.package}`") from None
 
 
 def config(baseline: Baseline) -> str:
     """How a baseline is called, as far as it is known without calling it."""
     mode = "compiled for each shape (max-autotune-no-cudagraphs)" if baseline.autotune == "fresh" else "as written"
-    return f"torch {torch_version()}, {mode}"
+    return ", ".join(part for part in (_package(baseline), f"torch {torch_version()}", mode) if part)
+
+
+def kept_configs(baseline: Baseline, loaded: LoadedSpec, workload: Workload, device: Device) -> Path:
+    """The file in which the configurations for a workload are kept."""
+    entry = str(baseline.configs)
+    source = hashlib.sha256((loaded.folder / entry.partition(":")[0]).read_bytes()).hexdigest()
+    shapes = repr((sorted(workload.axes.items()), sorted(workload.dtypes.items()), sorted(workload.inputs), sorted(workload.outputs)))
+    key = "\0".join((device.name, str(device.facts["cuda_driver"]), torch_version(), _package(baseline), entry, source, shapes))
+    return state_folder() / "configs" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+
+
+def read_configs(path: Path) -> Configs | None:
+    """Kept configurations; None where nothing readable was kept."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return Configs(tuple(str(text) for text in kept["texts"]), str(kept["note"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write_configs(path: Path, found: Configs) -> None:
+    """Keep configurations."""
+    made(path.parent)
+    part = path.with_suffix(f".{os.getpid()}")
+    part.write_text(json.dumps({"texts": found.texts, "note": found.note}), encoding="utf-8")
+    part.replace(path)
 
 
 def torch_version() -> str:

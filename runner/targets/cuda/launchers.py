@@ -15,41 +15,54 @@ from runner.targets.protocol import Binary
 from runner.verdict import Rejected, Verdict
 
 START_SECONDS = 120.0
+KEPT = 4
 _NUMBERS = count(1)
 
 
 class Pool:
-    """Processes of one kind. `start` makes one; `arch` is what the trusted kernels are built for."""
+    """Processes of one kind, each for one owner only: what one candidate ran in, no other ever does. `start` makes one; `arch` is what
+    the trusted kernels are built for. With `ahead` a process for the next owner is started while the present one is at work."""
 
-    def __init__(self, start: Callable[[], GpuProcess], arch: str) -> None:
+    def __init__(self, start: Callable[[], GpuProcess], arch: str, *, ahead: bool = False) -> None:
         self._start = start
         self._arch = arch
-        self._idle: list[GpuProcess] = []
+        self._ahead = ahead
+        self._spare: GpuProcess | None = None
+        self._idle: dict[str, list[GpuProcess]] = {}
 
-    def take(self, *, fresh: bool) -> GpuProcess:
-        """A process in which nothing is open; `fresh`: one that ran nothing before. Raises `FactoryError` where none can be started."""
-        while self._idle and not fresh:
-            process = self._idle.pop()
+    def take(self, owner: str) -> GpuProcess:
+        """A process in which nothing is open and nobody else's code ever ran. Raises `FactoryError` where none can be started."""
+        idle = self._idle.get(owner, [])
+        while idle:
+            process = idle.pop()
             if process.alive:
                 return process
-        process = self._start()
+        process, self._spare = self._spare or self._start(), None
         number = load(process, trusted.binary(self._arch), "the launcher's own kernels")
-        symbol = trusted.SWEEP
-        _trusted_answer(process, {"op": "trusted", "module": number, "symbol": symbol})
+        _trusted_answer(process, {"op": "trusted", "module": number, "symbol": trusted.SWEEP})
+        if self._ahead:
+            self._spare = self._start()
         return process
 
-    def give(self, process: GpuProcess) -> None:
-        """Keep a process for later, if it is well; one is enough."""
-        if process.alive and not self._idle:
-            self._idle.append(process)
+    def give(self, process: GpuProcess, owner: str) -> None:
+        """Keep a process for its owner, if it is well; a few are enough, and those of owners long gone are ended."""
+        if process.alive:
+            self._idle.setdefault(owner, []).append(process)
         else:
             process.close()
+        while sum(map(len, self._idle.values())) > KEPT:
+            oldest = next(iter(self._idle))
+            if self._idle[oldest]:
+                self._idle[oldest].pop(0).close()
+            else:
+                del self._idle[oldest]
+        self._idle = {name: kept for name, kept in self._idle.items() if kept}
 
     def close(self) -> None:
         """End the idle ones."""
-        for process in self._idle:
+        for process in (*(one for kept in self._idle.values() for one in kept), *([self._spare] if self._spare else [])):
             process.close()
-        self._idle = []
+        self._idle, self._spare = {}, None
 
 
 def load(process: GpuProcess, binary: Binary, what: str) -> int:

@@ -90,9 +90,9 @@ class Server:
 
     def _trusted(self, message: Message, _: Sequence[int]) -> Message:
         """Use a loaded trusted binary to empty the caches: it reads memory of which nothing is dirty."""
-        memory = call(d.cuMemAlloc, FLUSH_BYTES)
-        call(d.cuMemsetD8, memory, 0, FLUSH_BYTES)
-        self._flush = (self.function(message["module"], message["symbol"]), int(memory))
+        memory = driver.allocate(FLUSH_BYTES, driver.somewhere())
+        call(d.cuMemsetD8, memory.address, 0, FLUSH_BYTES)
+        self._flush = (self.function(message["module"], message["symbol"]), memory.address)
         return {}
 
     def _prepare(self, message: Message, _: Sequence[int]) -> Message:

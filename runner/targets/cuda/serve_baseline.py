@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from runner.targets.cuda.serve import Message, Server, Session, _addresses, serv
 
 MODE = "max-autotune-no-cudagraphs"
 SPEC = Path("/spec")
+MOST_CONFIGS = 16
 
 
 class BaselineServer(Server):
@@ -30,6 +33,7 @@ class BaselineServer(Server):
         self._torch_stream = torch.cuda.ExternalStream(int(self.stream))  # type: ignore[no-untyped-call]  # PyTorch has no types here
         self._functions: dict[tuple[str, bool, str], Callable[..., Any]] = {}
         self._chosen: dict[int, str] = {}
+        self._sets: dict[int, list[dict[str, Any]]] = {}
         self._warm: set[int] = set()
         self._captured: torch.cuda.CUDAGraph | None = None
 
@@ -38,6 +42,9 @@ class BaselineServer(Server):
         shapes = repr(message["tensors"])
         function = self._function(message["entry"], message["compile"], shapes)
         sets = [_tensors(message["tensors"], places) | message["scalars"] for places in _addresses(message, mappings)]
+        self._sets[message["id"]] = sets
+        if message["config"]:
+            function = partial(function, config=message["config"])
 
         def call(number: int, _stream: Any) -> None:
             said = function(**sets[number])
@@ -75,8 +82,21 @@ class BaselineServer(Server):
         """What the function said that it chose."""
         return {"config": self._chosen.get(message["id"], "")}
 
+    def _configs(self, message: Message, _: Sequence[int]) -> Message:
+        """The configurations that a function of the spec finds worth timing, at most `MOST_CONFIGS` of them."""
+        begun = time.perf_counter()
+        function = self._function(message["entry"], False, "")
+        found = [str(text) for text in function(sets=self._sets[message["id"]], seconds=message["seconds"])]
+        torch.cuda.synchronize()
+        seconds = time.perf_counter() - begun
+        return {
+            "configs": found[:MOST_CONFIGS],
+            "note": f"the fastest of {len(found[:MOST_CONFIGS])} that a search of {seconds:.0f} s left",
+        }
+
     def _close(self, message: Message, descriptors: Sequence[int]) -> Message:
         self._drop()
+        self._sets.pop(message["id"], None)
         self._warm.discard(message["id"])
         answer = super()._close(message, descriptors)
         torch.cuda.empty_cache()

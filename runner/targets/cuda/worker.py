@@ -164,6 +164,13 @@ class GpuWorker:
         if skipped and bool(torch.stack(skipped).any()):
             self._seen = "a call of the same run left part of an output unwritten"
 
+    def configs(self, entry: str, seconds: float) -> tuple[list[str], str]:
+        """What a baseline's function finds worth timing on the filled slots, in `seconds` or a little more, and what it says of that."""
+        torch.cuda.synchronize()
+        message = {"op": "configs", "id": self._id, "entry": entry, "seconds": seconds}
+        answer = self._ask(message, seconds + START_SECONDS, "while its configurations were searched")
+        return [str(text) for text in answer["configs"]], str(answer["note"])
+
     def inspect(self, slot: int, inputs: Mapping[str, torch.Tensor] | None = None) -> Inspection:
         """See the Protocol."""
         found = self._sets[slot].inspect(inputs)
