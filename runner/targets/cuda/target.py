@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from runner import sandbox
 from runner.candidate import Candidate
 from runner.errors import FactoryError
+from runner.inputs import draw_inputs
 from runner.lock import device_lock, precedence
 from runner.manifest import KnobValue, choose_row, row_knobs, scope
 from runner.spec import workloads
@@ -26,7 +28,7 @@ from runner.targets.cuda.process import GpuProcess
 from runner.targets.cuda.watching import Watched
 from runner.targets.cuda.worker import GpuWorker, call_fields
 from runner.targets.instruments import Finding, Launched
-from runner.targets.protocol import Binary, Device, Placement
+from runner.targets.protocol import Binary, Configs, Device, Placement
 
 _PROGRAM = ("-m", "runner.targets.cuda.serve")
 
@@ -36,9 +38,9 @@ class CudaTarget:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._launchers = launchers.Pool(lambda: GpuProcess(_PROGRAM), name)
+        self._launchers = launchers.Pool(lambda: GpuProcess(_PROGRAM), name, ahead=True)
         self._baselines: dict[Path, launchers.Pool] = {}
-        self._configs: dict[tuple[str, str], str] = {}
+        self._said: dict[tuple[str, str], str] = {}
         atexit.register(self._close)
 
     def device(self) -> Device:
@@ -91,14 +93,14 @@ class CudaTarget:
         *,
         fresh: bool = True,
     ) -> GpuWorker:
-        """See the Protocol."""
+        """See the Protocol. A process serves one candidate only; each worker has memory of its own, and the binary loaded anew."""
         sandbox.probe()
         names = kernel_names(candidate.manifest, binary.knobs, workload)
         if not set(names) <= set(build.symbols(binary)):
             every = tuple(dict.fromkeys((*build.symbols(binary), *names)))
             binary = build.build(spec.spec.policy, candidate, binary.knobs, every, self.name)
         symbols = build.symbols(binary)
-        process = self._launchers.take(fresh=fresh)
+        process = self._launchers.take(candidate.tree)
         module = launchers.load(process, binary, "the kernel")
         sms = int(self.device().facts["sms"])
         try:
@@ -106,14 +108,14 @@ class CudaTarget:
             for launch in call.launches:
                 _check_arguments(binary, launch)
         except BaseException:
-            self._release(process, module)
+            self._release(process, module, candidate.tree)
             raise
         fields = call_fields(call, module, symbols, build.variables(binary))
-        return self._worker(process, call, workload, slots, placement, fields, lambda one: self._release(one, module))
+        return self._worker(process, call, workload, slots, placement, fields, lambda one: self._release(one, module, candidate.tree))
 
-    def _release(self, process: GpuProcess, module: int) -> None:
+    def _release(self, process: GpuProcess, module: int, owner: str) -> None:
         launchers.unload(process, module)
-        self._launchers.give(process)
+        self._launchers.give(process, owner)
 
     def _worker(
         self,
@@ -134,19 +136,20 @@ class CudaTarget:
             raise
         return kind(process, call, workload.inputs, workload.outputs, arena, slots, fields=fields, release=release, **options)
 
-    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int) -> GpuWorker:
+    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int, config: str = "") -> GpuWorker:
         """See the Protocol. One process serves all of a spec's baselines, since PyTorch starts and compiles slowly; memory is fresh."""
         sandbox.probe()
+        baselines.require(baseline)
         folder = spec.folder.resolve()
         pool = self._baselines.setdefault(folder, launchers.Pool(lambda: baselines.start(folder), self.name))
-        process = pool.take(fresh=False)
-        fields = baselines.fields(baseline, spec, workload)
+        process = pool.take("")
+        fields = baselines.fields(baseline, spec, workload, config)
 
         def release(one: GpuProcess) -> None:
-            pool.give(one)
+            pool.give(one, "")
 
         def described(one: str) -> None:
-            self._configs[baseline.name, workload.name] = one
+            self._said[baseline.name, workload.name] = one
 
         return self._worker(
             process,
@@ -161,9 +164,28 @@ class CudaTarget:
             described=described,
         )
 
+    def baseline_configs(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, *, again: bool) -> Configs:
+        """See the Protocol. Kept for a device, the versions of what is installed, the function's file and the workload."""
+        if baseline.configs is None:
+            return Configs()
+        place = baselines.kept_configs(baseline, spec, workload, self.device())
+        kept = None if again else baselines.read_configs(place)
+        if kept is not None:
+            return kept
+        # Between them the sets are more than the cache holds.
+        slots = max(2, min(16, 3 * self.device().cache_bytes // max(1, int(workload.bytes)) + 1))
+        with self.open_baseline(baseline, spec, workload, slots) as worker:
+            inputs = draw_inputs(workload, secrets.randbits(62))
+            for slot in range(slots):
+                worker.load(slot, inputs)
+            texts, note = worker.configs(baseline.configs, baseline.config_seconds)
+        found = Configs(tuple(texts) or ("",), note)
+        baselines.write_configs(place, found)
+        return found
+
     def baseline_config(self, baseline: Baseline, spec: LoadedSpec, workload: Workload) -> str:
         """See the Protocol."""
-        said = self._configs.get((baseline.name, workload.name))
+        said = self._said.get((baseline.name, workload.name))
         return f"{baselines.config(baseline)}; {said}" if said else baselines.config(baseline)
 
     def open_copy(self, name: str, workload: Workload, slots: int) -> GpuWorker:
@@ -171,12 +193,12 @@ class CudaTarget:
         sandbox.probe()
         copy = trusted.copy_workload(name, workload.bytes)
         binary, call = trusted.binary(self.name), trusted.copy_call(copy)
-        process = self._launchers.take(fresh=False)
+        process = self._launchers.take("the copies")
         module = launchers.load(process, binary, "the copies")
         fields = call_fields(call, module, build.symbols(binary), {})
 
         def release(one: GpuProcess) -> None:
-            self._release(one, module)
+            self._release(one, module, "the copies")
 
         lost = f"the copy {name}"
         return self._worker(process, call, copy, slots, Placement.SPACED, fields, release, kind=trusted.CopyWorker, lost=lost)
