@@ -7,12 +7,15 @@ secret. Cases that are accepted are false accepts; controls that get a fault ver
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,7 @@ from runner.attack_cases import Case, CaseFile, Control, Outcome, read_cases, re
 from runner.attack_results import outcome_of_edit
 from runner.attack_variants import write_candidate_of
 from runner.candidate import read_candidate
+from runner.contestant import check_policy, prepare
 from runner.errors import FactoryError
 from runner.identity import harness_hash
 from runner.inputs import derive
@@ -35,6 +39,7 @@ from runner.targets.protocol import Target
 
 Say = Callable[[str], None]
 MAX_MESSAGE = 600
+SPARED_CORES = 4
 PASSES = ("accepted", "slower")
 
 
@@ -119,6 +124,7 @@ def run_suite(
     cases = [case for case in read_cases(suite) if wanted.search(case.name)]
     controls = [control for control in read_controls(suite) if wanted.search(control.name)]
     with planted() as canaries, tempfile.TemporaryDirectory(prefix="attack-") as folder:
+        attack.build_ahead(controls, cases, canaries, Path(folder), range(not as_written, variants + 1))
         control_rows = [attack.control(control) for control in controls]
         case_rows = [row for case in cases for row in attack.case(case, canaries, Path(folder), range(not as_written, variants + 1))]
     report = AttackReport(
@@ -161,7 +167,7 @@ class _Attack:
 
     def control(self, control: Control) -> ControlRow:
         loaded = self._spec(control.file.spec)
-        kernel = self.specs.absolute().parent / control.file.kernel if control.file.kernel else control.folder / "kernel"
+        kernel = self._kernel_of(control)
         ended = self._judged(loaded, kernel, control.file.tier, derive(self.seed, control.name))
         if ended.result is not None and ended.result.rows and not control.file.spec:
             self.honest = self.honest or (ended.result, kernel)
@@ -174,6 +180,31 @@ class _Attack:
         )
         self.say(_line("passed", row.passed, f"control {row.name}", row))
         return row
+
+    def _kernel_of(self, control: Control) -> Path:
+        return self.specs.absolute().parent / control.file.kernel if control.file.kernel else control.folder / "kernel"
+
+    def build_ahead(self, controls: Sequence[Control], cases: Sequence[Case], canaries: Canaries, folder: Path, indices: range) -> None:
+        """Build everything once before anything is judged, on the cores that the machine can spare: builds are kept."""
+        spare = (os.cpu_count() or 1) - SPARED_CORES
+        if spare < 2:
+            return
+        with ThreadPoolExecutor(spare) as pool:
+            for control in controls:
+                pool.submit(self._built, self._spec(control.file.spec), self._kernel_of(control))
+            for case in cases:
+                plain = case.file.kind == "candidate" and not (case.folder / "spec").is_dir()
+                for index in indices if plain else ():
+                    kernel = folder / case.name / str(index)
+                    word = derive(self.seed, case.name, index)
+                    write_candidate_of(case, kernel, canaries.words, random.Random(word) if index else None)
+                    pool.submit(self._built, self._spec(case.file.spec), kernel)
+
+    def _built(self, loaded: LoadedSpec, kernel: Path) -> None:
+        with suppress(Exception):  # whatever is wrong with it is found when it is judged
+            candidate = read_candidate(kernel, loaded.spec.policy)
+            check_policy(self.target, loaded, candidate)
+            prepare(self.target, loaded, candidate, lambda row, rows: None)
 
     def case(self, case: Case, canaries: Canaries, folder: Path, indices: range) -> list[CaseRow]:
         """A row for each candidate of the case: 0 is as written, the others are variants."""
