@@ -66,6 +66,30 @@ def evaluate(
 
 
 @app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="A kernel folder, `champion` or `baseline:NAME`.")],
+    second: Annotated[str, typer.Argument(help="What it is compared with, likewise.")],
+    spec: Annotated[Path | None, typer.Option(help="The spec's folder, if it isn't the one around the kernels.")] = None,
+    tier: Annotated[Literal["full", "screening"], typer.Option(help="screening takes seconds.")] = "full",
+    workload: Annotated[list[str] | None, typer.Option(help="Only this workload; may be given several times.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw the same inputs and orders again.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write times, intervals and raw samples to this file, as JSON.")] = None,
+) -> None:
+    """Time two kernels of a spec against each other, both checked first. Exit status 2 when one of them is refused or wrong."""
+    from runner import compare as comparing
+    from runner.spec.load import load_spec
+    from runner.targets.registry import target_for
+    from runner.terminal import shown_progress
+
+    loaded = load_spec(comparing.spec_of((first, second), spec))
+    with shown_progress() as progress:
+        found = comparing.compare_named(loaded, target_for(loaded.spec), (first, second), tier, seed, tuple(workload or ()), progress)
+    if out is not None:
+        _write(out, found.model_dump_json(by_alias=True, indent=1) + "\n")
+    typer.echo(comparing.markdown(found))
+
+
+@app.command()
 def reproduce(
     result: ResultFile,
     spec: Annotated[Path | None, typer.Option(help="The spec's folder, if it isn't the one around the result.")] = None,
