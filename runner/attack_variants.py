@@ -21,7 +21,7 @@ _DECLARED = re.compile(
 )
 _LAUNCHED = re.compile(r"\b(function|kernel): ([\"']?)(\w+)")
 _SYLLABLES = ("ba", "de", "fi", "ko", "lu", "ma", "ne", "po", "ra", "si", "to", "vu")
-_KEPT = {"main", "operator", "Time", "const", "Loader"}
+_KEPT = {"main", "operator", "Time", "const", "Loader", "alignas"}
 
 
 def write_candidate_of(case: Case, folder: Path, words: Mapping[str, str], chooser: random.Random | None) -> str:

@@ -86,13 +86,14 @@ def _variables(plain: str) -> tuple[dict[str, int], list[str]]:
     """The variables of global and constant memory with their sizes, and what is declared otherwise than the compiler would."""
     found: dict[str, int] = {}
     faults = []
+    depth = last = 0
     for match in _SPACE.finditer(plain):
-        before = plain[: match.start()]
-        if re.search(r"\.ptr\s+$", before):
+        depth += plain.count("{", last, match.start()) - plain.count("}", last, match.start())
+        before, last = plain[max(0, match.start() - 40) : match.start()].split(), match.start()
+        if before[-1:] == [".ptr"]:
             continue  # what a parameter points to
         whole = _VARIABLE.match(plain, match.start())
-        inside = before.count("{") != before.count("}")
-        if whole is None or inside or re.search(r"\.extern\s+$", before):
+        if whole is None or depth or before[-1:] == [".extern"]:
             line = plain[match.start() : match.start() + 60].split(";")[0].split("\n")[0].strip()
             faults.append(
                 f"the compiled kernel has the declaration `{line}`: state is declared in C++, as a `__device__` variable or scratch"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 _FUNCTION = re.compile(r"(?<![\w.])\.(entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$]+)")
 _HEAD = re.compile(r"[\s{}]*(?:[\w$]+\s*:(?!:)[\s{}]*)*(?:@!?\s*[%\w$]+\s+)?[\s{}]*")
@@ -15,6 +16,7 @@ _OPERATION = re.compile(r"([a-z][\w.:]*)\s*(.*)", re.S)
 _WORD = re.compile(r"[%A-Za-z_$][\w$]*")
 _PLACE = re.compile(r"\[\s*([\w$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 _WIDTH = re.compile(r"(?:\.v(\d))?\.[a-z](\d+)$")
+_INITIAL = re.compile(r"(?<![\w.])\.(?:global|const)\b[^;=]*=([^;]*);")
 _READS = re.compile(r"(?:ld|ldu|prefetch|prefetchu)\b")
 _MOVES = re.compile(r"(?:mov|cvta|selp)\b")
 _COMPUTES = re.compile(r"(?:mov|cvta|selp|add|sub|mad|mul|shl|shr|cvt|and|or|xor|min|max|setp|fma|bfi|bfe|prmt|lop3|slct)\b")
@@ -30,9 +32,20 @@ class Instruction:
     operation: str
     operands: tuple[str, ...]
 
-    def words(self, operands: Collection[str] | None = None) -> set[str]:
-        """Registers and names in the operands."""
-        return {word for operand in (self.operands if operands is None else operands) for word in _WORD.findall(operand)}
+    @cached_property
+    def first(self) -> frozenset[str]:
+        """Registers and names in the first operand: what most operations write to."""
+        return frozenset(word for operand in self.operands[:1] for word in _WORD.findall(operand))
+
+    @cached_property
+    def others(self) -> frozenset[str]:
+        """Registers and names in the other operands."""
+        return frozenset(word for operand in self.operands[1:] for word in _WORD.findall(operand))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Registers and names in all operands."""
+        return self.first | self.others
 
 
 @dataclass(frozen=True)
@@ -74,10 +87,11 @@ def _split(text: str) -> Iterator[str]:
 
 def written(bodies: Collection[Function], plain: str, variables: Collection[str]) -> set[str]:
     """Those of the variables that may be written to: all whose address is used for more than loads."""
-    found = set()
-    for name in variables:
-        held = re.search(rf"(?<![\w.])\.(?:global|const)\b[^;=]*=[^;]*(?<![\w$]){re.escape(name)}(?![\w$])", plain)
-        if held or any(_misused(body, {name}, _COMPUTES, _harmless_read) for body in bodies):
+    held = {word for initial in _INITIAL.findall(plain) for word in _WORD.findall(initial)}
+    used = {word for body in bodies for one in body.instructions for word in one.words}
+    found = held & set(variables)
+    for name in (used & set(variables)) - held:
+        if any(_misused(body, {name}, _COMPUTES, _harmless_read) for body in bodies):
             found.add(name)
     return found
 
@@ -109,11 +123,11 @@ def _misused(body: Function, tainted: set[str], moves: re.Pattern[str], harmless
     while len(tainted) != size:
         size = len(tainted)
         for one in body.instructions:
-            if not one.words() & tainted:
+            if one.words.isdisjoint(tainted):
                 continue
             if moves.match(one.operation):
-                if one.words(one.operands[1:]) & tainted:
-                    tainted |= one.words(one.operands[:1])
+                if not one.others.isdisjoint(tainted):
+                    tainted |= one.first
             elif not harmless(one, tainted):
                 return True
     return False

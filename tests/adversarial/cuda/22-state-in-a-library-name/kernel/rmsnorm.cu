@@ -14,7 +14,7 @@ __device__ __forceinline__ float sum_over_cta(float value) {
 }
 
 namespace cuda {
-__device__ int g_calls;
+  __device__ int g_calls;
 }
 
 extern "C" __global__ void __launch_bounds__(128)

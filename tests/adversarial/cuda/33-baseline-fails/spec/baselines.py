@@ -6,5 +6,5 @@ import torch
 
 
 def rmsnorm(x: torch.Tensor, weight: torch.Tensor, y: torch.Tensor, eps: float) -> None:
-    raise ValueError('no')
+    raise ValueError("no")
     y.copy_(torch.nn.functional.rms_norm(x.float(), weight.shape, weight, eps))

@@ -1,0 +1,150 @@
+"""The suite of target `cuda` on a machine without a GPU: what the policy and the build refuse is refused here, and all else builds.
+
+Variants are drawn anew for each run. What a kernel does when it runs is tried by `kernel-runner attack --target cuda` on a GPU.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from runner.attack_cases import Case, Control, read_cases, read_controls
+from runner.attack_variants import write_candidate_of
+from runner.candidate import read_candidate
+from runner.errors import FactoryError
+from runner.inputs import Pool
+from runner.manifest import row_knobs
+from runner.oracle import Oracle
+from runner.soundness import check_sound
+from runner.spec import workloads
+from runner.spec.load import LoadedSpec, load_spec
+from runner.targets.registry import target_named
+from runner.verdict import Rejected
+
+pytest.importorskip("cuda.bindings")
+
+ROOT = Path(__file__).resolve().parents[2]
+SUITE = ROOT / "tests" / "adversarial" / "cuda"
+WORDS = {"CANARY_FILE": "/canary/file", "CANARY_PID": "77", "CANARY_PORT": "4711"}
+HERE = {"policy_violation", "build_error"}
+CASES = {case.name: case for case in read_cases(SUITE)}
+CONTROLS = {control.name: control for control in read_controls(SUITE)}
+LARGE = {"28-clock-of-the-library", "library-barrier"}  # their headers alone take seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    verdict: str
+    message: str
+
+
+@pytest.fixture(autouse=True)
+def _no_disassembly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SASS facts double the time of a build, and no case depends on them."""
+    monkeypatch.setattr("runner.targets.cuda.build.disassembler", lambda: None)
+
+
+def spec_of(one: Case | Control) -> LoadedSpec:
+    own = one.folder / "spec"
+    return load_spec(own if own.is_dir() else SUITE.parent / "specs" / (one.file.spec or "rmsnorm-small-cuda"))
+
+
+def built(loaded: LoadedSpec, kernel: Path, arch: str) -> Outcome:
+    """What policy and build say of a kernel folder, all of its table's rows built."""
+    target = target_named(arch)
+    try:
+        candidate = read_candidate(kernel, loaded.spec.policy)
+    except FactoryError as error:
+        return Outcome("policy_violation", str(error))
+    messages = target.check(loaded, candidate)
+    if messages:
+        return Outcome("policy_violation", "\n".join(messages))
+    log = []
+    for row in range(max(1, len(candidate.manifest.table))):
+        try:
+            log.append(target.build(loaded, candidate, row_knobs(candidate.manifest, row)).log)
+        except Rejected as error:
+            return Outcome(error.verdict.value, error.message)
+    return Outcome("built", "\n".join(log))
+
+
+def names(*, here: bool) -> list[str]:
+    """Cases with a candidate that is, or is not, to be refused without running it."""
+    return [name for name, case in CASES.items() if case.file.kind != "result" and (set(case.file.expected) <= HERE) is here]
+
+
+def slow(names: list[str]) -> list[object]:
+    return [pytest.param(name, marks=pytest.mark.suite) if name in LARGE else name for name in names]
+
+
+def test_there_is_a_case_of_every_class_and_enough_controls() -> None:
+    assert {case.number for case in CASES.values()} == set(range(1, 43))
+    assert len(CONTROLS) >= 14
+
+
+@pytest.mark.parametrize("name", names(here=True))
+def test_what_policy_and_build_refuse(name: str, tmp_path: Path) -> None:
+    case, seed = CASES[name], secrets.randbits(32)
+    loaded = spec_of(case)
+    for index, chooser in enumerate((None, random.Random(seed))):
+        kernel = tmp_path / str(index)
+        told = write_candidate_of(case, kernel, WORDS, chooser)
+        found = built(loaded, kernel, "sm_90a")
+        assert found.verdict in case.file.expected, f"{told} (seed {seed}): {found}"
+        assert re.search(case.file.says, found.message, re.IGNORECASE), f"{told} (seed {seed}): {found}"
+        assert "candidate.cu" not in found.message
+        assert found.message
+
+
+@pytest.mark.parametrize("number", sorted({CASES[name].number for name in names(here=False)}))
+def test_what_only_a_run_can_refuse_builds(number: int, tmp_path: Path) -> None:
+    """One case of each class, drawn anew for each run."""
+    seed = secrets.randbits(32)
+    chooser = random.Random(seed)
+    case = CASES[chooser.choice([name for name in names(here=False) if CASES[name].number == number and name not in LARGE])]
+    told = write_candidate_of(case, tmp_path / "kernel", WORDS, chooser)
+    assert built(spec_of(case), tmp_path / "kernel", "sm_90a").verdict == "built", f"{case.name}: {told} (seed {seed})"
+
+
+@pytest.mark.suite
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("name", names(here=False))
+def test_every_case_that_only_a_run_can_refuse_builds(name: str, arch: str, tmp_path: Path) -> None:
+    seed = secrets.randbits(32)
+    for index, chooser in enumerate((None, random.Random(seed))):
+        told = write_candidate_of(CASES[name], tmp_path / str(index), WORDS, chooser)
+        assert built(spec_of(CASES[name]), tmp_path / str(index), arch).verdict == "built", f"{told} (seed {seed})"
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("name", slow([*CONTROLS]))
+def test_controls_build_for_both_architectures(name: str, arch: str) -> None:
+    found = built(spec_of(CONTROLS[name]), CONTROLS[name].folder / "kernel", arch)
+    assert found.verdict == "built", found.message
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.file.kind == "spec"])
+def test_specs_that_tell_nothing_are_refused(name: str) -> None:
+    with pytest.raises(FactoryError, match=r"degenerate|does not depend|nothing to"):
+        check(CASES[name])
+
+
+@pytest.mark.parametrize("name", ["rmsnorm-small-cuda", "linear-attention-small-cuda"])
+def test_the_suites_own_specs_are_sound(name: str) -> None:
+    check_loaded(load_spec(SUITE.parent / "specs" / name))
+
+
+def check(case: Case) -> None:
+    check_loaded(spec_of(case))
+
+
+def check_loaded(loaded: LoadedSpec) -> None:
+    drawn = [*workloads.public(loaded.spec), *workloads.hidden(loaded.spec, 7)]
+    with torch.random.fork_rng():
+        check_sound(loaded, Oracle(loaded), Pool(7, 1 << 20), drawn, 7)
