@@ -36,6 +36,12 @@ class Sanitized:
     workloads: tuple[str, ...]
     findings: tuple[Finding, ...]
 
+    def summary(self, tools: Sequence[str]) -> str:
+        """One line for a result's environment: what looked at how much, and the notes that decide nothing."""
+        notes = [str(one) for one in self.findings if not one.certain]
+        shown = "; ".join(notes[:MAX_SHOWN]) + (f"; and {len(notes) - MAX_SHOWN} more" if len(notes) > MAX_SHOWN else "")
+        return f"{', '.join(tools)} on {len(self.workloads)} small workloads" + (f"; noted: {shown}" if notes else "")
+
     def wrong(self) -> Rejected | None:
         """The rejection that follows, if any does."""
         certain = [str(one) for one in self.findings if one.certain]
@@ -43,6 +49,11 @@ class Sanitized:
             return None
         more = [f"and {len(certain) - MAX_SHOWN} more"] if len(certain) > MAX_SHOWN else []
         return Rejected(Verdict.INCORRECT, "\n".join([*certain[:MAX_SHOWN], *more]))
+
+
+def tools_of(target: Target) -> Sequence[str]:
+    """The checking tools of the target's machine; empty where there are none."""
+    return target.sanitizers() if isinstance(target, Instrumented) else ()
 
 
 def smallest(loaded: LoadedSpec, candidate: Candidate, seed: int) -> list[Workload]:

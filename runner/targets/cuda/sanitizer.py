@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from runner.errors import FactoryError
 from runner.targets.cuda import watching
@@ -13,7 +14,7 @@ from runner.targets.instruments import Finding
 
 PROGRAM = "compute-sanitizer"
 TOOLS = ("memcheck", "racecheck", "initcheck")
-SECONDS = 120.0
+SECONDS = 60.0
 _OPTIONS = ("--print-limit", "100", "--show-backtrace", "no", "--report-api-errors", "no", "--target-processes", "all")
 _PREFIX = "========="
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK) SUMMARY:")
@@ -37,13 +38,14 @@ def sanitize(calls: Sequence[Watched]) -> list[Finding]:
         raise FactoryError(
             f"{PROGRAM} is not on this machine: it comes with the CUDA toolkit (Debian: nvidia-cuda-toolkit, NVIDIA: cuda-sanitizer)"
         )
+    with ThreadPoolExecutor(len(TOOLS)) as executor:
+        seen = list(executor.map(lambda tool: watching.watch([program, "--tool", tool, *_OPTIONS], calls, SECONDS), TOOLS))
     found: list[Finding] = []
-    for tool in TOOLS:
-        seen = watching.watch([program, "--tool", tool, *_OPTIONS], calls, SECONDS)
-        if seen.status is None:
+    for tool, one in zip(TOOLS, seen, strict=True):
+        if one.status is None:
             found.append(Finding(tool, calls[-1].name, f"did not finish within {SECONDS:g} s under {PROGRAM}", certain=False))
-            continue
-        found += parse(tool, seen.text)
+        else:
+            found += parse(tool, one.text)
     return found
 
 
