@@ -7,7 +7,7 @@ Device code can reach neither files nor processes, so the list is short. What ma
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from runner.candidate import Candidate, candidate_from_files
 from runner.errors import FactoryError, Fault, FaultsError
@@ -27,21 +27,28 @@ HEADERS = re.compile(
     r"cuda_(?:bf16|fp16|fp8|fp6|fp4|pipeline|pipeline_primitives|awbarrier|awbarrier_primitives|device_runtime_api)\.h|cuda\.h|"
     r"vector_types\.h|crt/mma\.h"
 )
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*(include(?:_next)?|import|embed)\b[ \t]*(.*)$", re.M)
-_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
+_ALLOWED_HEADERS = "the candidate's own files, cuda/…, cuda/std/…, cub/…, cooperative_groups.h, mma.h, cuda_fp16.h, cuda_bf16.h, cuda_fp8.h"
+_INCLUDE = re.compile(r"^[ \t\f\v]*#[ \t\f\v]*include\b[ \t]*(.*)$", re.M)
+_DIRECTIVE = re.compile(r"^[ \t\f\v]*#[ \t\f\v]*(\w*)", re.M)
 _DIRECTIVES = frozenset({"include", "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma", "error", "warning"})
-_PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(\w+)|_Pragma", re.M)
+_PRAGMA = re.compile(r"^[ \t\f\v]*#[ \t\f\v]*pragma[ \t]+(\w+)|_Pragma\b(?:\s*\(\s*\"(\w+))?", re.M)
 _PRAGMAS = frozenset({"unroll", "nounroll", "once", "nv_diag_suppress", "nv_diagnostic", "nv_diag_default", "diag_suppress"})
-_COMMENT_OR_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'|//[^\n]*|/\*.*?\*/', re.S)
+# Numbers are tokens too, since an apostrophe may stand within one.
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|\'(?:[^\'\\\n]|\\[^\n])+\'|//[^\n]*|/\*.*?\*/|(?<!\w)\.?\d(?:\'\w|[eEpP][+-]|[\w.])*', re.S)
+_SPLICE = re.compile(r"\\\r?\n")
 _TRICKS = (
     (re.compile(r"\?\?[=/'()!<>-]"), "a trigraph (`??` and a sign) is not allowed"),
     (re.compile(r'\b(?:u8|u|U|L)?R"'), "a raw string is not allowed; write an ordinary string"),
-    (re.compile(r"%:|\\\r?\n[ \t]*#"), "a directive is written with `#` at a line's start"),
+    (re.compile(r"\\[ \t\f\v]+\r?$", re.M), "there is space behind the `\\` that ends this line"),
 )
-_WORDS: Mapping[str, str] = {
+_CALLED = re.compile(r"\s*\(")
+_DIGRAPH = re.compile(r"%:")
+_CALLS = {
     **dict.fromkeys(("clock", "clock64", "__globaltimer"), "a kernel does not see how it is timed"),
-    **dict.fromkeys(("malloc", "free", "alloca", "calloc", "realloc", "operator new"), "memory is what launch.yaml gives as scratch"),
-    **dict.fromkeys(("printf", "vprintf", "puts", "assert", "__assert_fail"), "a kernel prints nothing; `__trap()` ends it"),
+    **dict.fromkeys(("malloc", "free", "calloc", "realloc"), "memory is what launch.yaml gives as scratch"),
+    **dict.fromkeys(("printf", "vprintf", "assert", "__assert_fail"), "a kernel prints nothing; `__trap()` ends it"),
+}
+_WORDS = {
     **dict.fromkeys(("__managed__", "__host__"), "a candidate is device code"),
     **dict.fromkeys(("__DATE__", "__TIME__", "__TIMESTAMP__"), "a build does not depend on when it is made"),
     **dict.fromkeys(("__has_include", "__has_include_next", "__has_embed"), "it asks about files that are not the candidate's"),
@@ -114,43 +121,70 @@ def _check_calls(spec: Spec, candidate: Candidate) -> Iterator[Fault]:
 
 
 def _check_source(text: str, files: Collection[str]) -> Iterator[tuple[int, str]]:
-    """Faults of one file, each with its position."""
-    bare = _COMMENT_OR_STRING.sub(lambda match: " " * len(match.group()) if match.group()[0] == "/" else _hollow(match.group()), text)
+    """Faults of one file, each with its position. The text is taken apart as a compiler does: continued lines are joined first."""
+    joined, origin = _joined(text)
+    code = _blank(joined, comments=True, strings=False)
+    bare = _blank(joined, comments=True, strings=True)
+    for at, message in _faults_of(joined, code, bare, files):
+        yield origin(at), message
+
+
+def _faults_of(joined: str, code: str, bare: str, files: Collection[str]) -> Iterator[tuple[int, str]]:
+    """`code` is without comments, `bare` without strings too; both as long as `joined`."""
     for pattern, message in _TRICKS:
-        yield from ((match.start(), message) for match in pattern.finditer(text))
-    for match in _INCLUDE.finditer(_without_comments(text)):
-        name = match[2].strip()
-        own = name.startswith('"') and name.endswith('"') and name[1:-1] in files
-        known = name[:1] in ("<", '"') and HEADERS.fullmatch(name[1:-1]) is not None
-        if match[1] != "include" or not (own or known):
-            allowed = (
-                "the candidate's own files, cuda/…, cuda/std/…, cub/…, cooperative_groups.h, mma.h, cuda_fp16.h, cuda_bf16.h, cuda_fp8.h"
-            )
-            yield match.start(), f"`#{match[1]} {name[:60]}` is not allowed; allowed: #include of {allowed}"
+        yield from ((match.start(), message) for match in pattern.finditer(code))
+    yield from ((match.start(), "a directive is written with `#`") for match in _DIGRAPH.finditer(bare))
+    for match in re.finditer("[\"']", _blank(joined, comments=True, strings=True, hollow=False)):
+        yield match.start(), "a quote is not closed in its line"
     for match in _DIRECTIVE.finditer(bare):
         if match[1] not in _DIRECTIVES:
             yield match.start(), f"the directive `#{match[1]}` is not allowed; allowed: {', '.join(sorted(_DIRECTIVES))}"
-        elif match[1] != "define" and match[2].rstrip("\r").endswith("\\"):
-            yield match.start(), f"`#{match[1]}` goes on in the next line; only `#define` may"
-    for match in _PRAGMA.finditer(bare):
-        if match[1] not in _PRAGMAS:
-            yield match.start(), f"the pragma `{match[1] or '_Pragma'}` is not allowed; allowed: {', '.join(sorted(_PRAGMAS))}"
+    for match in _INCLUDE.finditer(code):
+        name = match[1].strip()
+        own = name.startswith('"') and name.endswith('"') and name[1:-1] in files
+        known = name[:1] in ("<", '"') and HEADERS.fullmatch(name[1:-1]) is not None
+        if not (own or known):
+            yield match.start(), f"`#include {name[:60]}` is not allowed; allowed: {_ALLOWED_HEADERS}"
+    for match in _PRAGMA.finditer(code):
+        if (match[1] or match[2]) not in _PRAGMAS:
+            yield match.start(), f"the pragma `{match[1] or match[2] or '_Pragma'}` is not allowed; allowed: {', '.join(sorted(_PRAGMAS))}"
     for match in _NAME.finditer(bare):
-        if match.group() in _WORDS and bare[: match.start()].rstrip()[-1:] not in (".", ">"):
-            yield match.start(), f"`{match.group()}` is not allowed: {_WORDS[match.group()]}"
-    for match in _COMMENT_OR_STRING.finditer(text):
+        word = match.group()
+        if word in _WORDS or (word in _CALLS and _CALLED.match(bare, match.end()) and bare[: match.start()].rstrip()[-1:] != "."):
+            yield match.start(), f"`{word}` is not allowed: {(_WORDS | _CALLS)[word]}"
+    for match in _TOKEN.finditer(joined):
         if match.group().startswith('"'):
             for pattern, message in _ASSEMBLY:
                 if pattern.search(match.group()):
                     yield match.start(), f"this text {message}"
 
 
-def _without_comments(text: str) -> str:
-    return _COMMENT_OR_STRING.sub(lambda match: " " * len(match.group()) if match.group()[0] == "/" else match.group(), text)
+def _joined(text: str) -> tuple[str, Callable[[int], int]]:
+    """The text with continued lines joined, and a function from a place in it to the place in `text`."""
+    cuts = [(match.start(), len(match.group())) for match in _SPLICE.finditer(text)]
+
+    def origin(at: int) -> int:
+        for start, length in cuts:
+            if at < start:
+                break
+            at += length
+        return at
+
+    return _SPLICE.sub("", text), origin
 
 
-def _hollow(string: str) -> str:
-    return string[0] + " " * (len(string) - 2) + string[-1]
+def _blank(text: str, *, comments: bool, strings: bool, hollow: bool = True) -> str:
+    """The text with the inside of comments and strings blank, so that places stay. Without `hollow` the quotes of strings go too."""
+
+    def blank(match: re.Match[str]) -> str:
+        token = match.group()
+        if token[0] == "/":
+            return re.sub(r"[^\n]", " ", token) if comments else token
+        if token[0] in "\"'" and strings:
+            return token[0] + " " * (len(token) - 2) + token[-1] if hollow else " " * len(token)
+        return " " * len(token) if not hollow and "'" in token else token
+
+    return _TOKEN.sub(blank, text)
 
 
 def _place(text: str, position: int) -> tuple[int, int]:
