@@ -7,17 +7,19 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from runner import correctness, timing
 from runner.baseline import Chooser
-from runner.candidate import read_candidate
+from runner.candidate import Candidate, read_candidate
 from runner.contestant import Contestant, Subject, check_policy, prepare, tree_of
 from runner.correctness import Check, check
 from runner.decision import decide
 from runner.environment import environment
+from runner.errors import FactoryError
 from runner.identity import harness_hash
 from runner.inputs import Pool, derive
 from runner.measure import Measurer, geomean_of
@@ -27,6 +29,7 @@ from runner.progress import Progress, Step, silent
 from runner.reproduction import reproduce_small
 from runner.result import Fact, Geomean, Identity, Reproduction, Result, TimingRow
 from runner.roofline import implausible
+from runner.sanitize import sanitize, tools_of
 from runner.soundness import check_sound
 from runner.spec.load import LoadedSpec
 from runner.spec.workload import Workload
@@ -47,6 +50,7 @@ def judge(
     against: str = "baseline",
     fresh: bool = False,
     retune: bool = False,
+    copies: bool = True,
     progress: Progress | None = None,
     selection: Sequence[str] = (),
     axes: Mapping[str, int] | None = None,
@@ -56,14 +60,14 @@ def judge(
     the spec or the machine.
 
     `against` is `baseline` (the fastest of the spec's on each workload), `champion` (the spec's `kernel/`) or the path of another
-    candidate. `fresh` forgets the times of baselines that were kept, `retune` their configurations too. `selection` and `axes` restrict
-    the evaluation to named workloads, or to other axis lengths of them; the result then counts as screening. `where` is how the
-    candidate is named in the command that shows a failure again.
+    candidate. `fresh` forgets the times of baselines that were kept, `retune` their configurations too. Without `copies` no tuned copy is
+    timed beside the rows of a full evaluation. `selection` and `axes` restrict the evaluation to named workloads, or to other axis
+    lengths of them; the result then counts as screening. `where` is how the candidate is named in the command that shows a failure again.
     """
     with target.lock(), target.computing(), one_thread():
         used = secrets.randbits(62) if seed is None else seed
         return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(
-            fresh, retune, tuple(selection), axes or {}
+            fresh, retune, copies, tuple(selection), axes or {}
         )
 
 
@@ -122,10 +126,10 @@ class _Evaluation:
         self.begun = time.monotonic()
         self.started = _now()
 
-    def run(self, fresh: bool, retune: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> Result:
+    def run(self, fresh: bool, retune: bool, copies: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> Result:
         self.selection = (*selection, *(f"{name}={length}" for name, length in axes.items()))
         try:
-            return self._result(*self._stages(fresh, retune, selection, axes))
+            return self._result(*self._stages(fresh, retune, copies, selection, axes))
         except Rejected as error:
             verdict, message = error.verdict, error.message
         except timing.WrongWhenTimed as error:
@@ -135,7 +139,7 @@ class _Evaluation:
         self.rows, self.geomean = [], None
         return self._result(verdict, message)
 
-    def _stages(self, fresh: bool, retune: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> tuple[Verdict, str]:
+    def _stages(self, fresh: bool, retune: bool, copies: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> tuple[Verdict, str]:
         self.progress(Step("policy", "", 0, 1))
         check_policy(self.target, self.loaded, self.subject)
         plan = make_plan(self.loaded, self.subject, self.tier, self.seed, selection, axes)
@@ -144,6 +148,7 @@ class _Evaluation:
             self.contestant = prepare(self.target, self.loaded, self.subject, lambda row, rows: self.progress(Step("build", "", row, rows)))
         with self.timer.meter.on("correctness"):
             self._check_all(plan, self.contestant)
+        self._sanitize()
         if not plan.timed:
             return Verdict.SLOWER, "right on the selected workloads; none of them is public, so nothing was timed"
         measurer = Measurer(
@@ -161,8 +166,8 @@ class _Evaluation:
                 retune=retune,
             ),
             rival=self._rival(),
-            effort=timing.FULL if self.tier == "full" else timing.SCREENING,
-            copies=self.tier == "full",
+            effort=replace(timing.FULL, quads=self.device.quads) if self.tier == "full" else timing.SCREENING,
+            copies=copies and self.tier == "full",
             progress=self.progress,
             environment=self.environment,
         )
@@ -190,6 +195,23 @@ class _Evaluation:
             if row.verdict is not Verdict.ACCEPTED:
                 self.reproduction = reproduce_small(self.loaded, workload, one, check_one, self.where, self.seed)
                 raise Rejected(row.verdict, f"{row.workload}: {row.message}")
+
+    def _sanitize(self) -> None:
+        """Have the machine's checking tools, if any, look at a candidate that was right. Raises `Rejected` for what they find."""
+        asked = self.tier == "full" and not self.selection and self.loaded.spec.policy.sanitize
+        if not asked or not isinstance(self.subject, Candidate) or not tools_of(self.target):
+            return
+        self.progress(Step("sanitizers", "", 0, 1))
+        try:
+            with self.timer.meter.on("sanitizers"):
+                found = sanitize(self.target, self.loaded, self.subject, derive(self.seed, "sanitizers"))
+        except FactoryError as error:
+            self.environment["sanitizers"] = f"left out: {error}"
+            return
+        self.environment["sanitizers"] = found.summary(tools_of(self.target))
+        wrong = found.wrong()
+        if wrong is not None:
+            raise wrong
 
     def _rival(self) -> Contestant | None:
         """The contestant to compare against, built; None for the baselines. Raises `Lost` when it cannot be judged itself."""

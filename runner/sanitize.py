@@ -1,7 +1,7 @@
 """Has the machine's own checking tools look at a kernel: on the smallest workloads that reach each row of its table.
 
-What a tool is certain of makes a kernel `incorrect`; a read of memory that nobody wrote is told, and decides nothing (the judge's poison
-does: whatever such a read changes in an output is seen there).
+An access outside of what the kernel was given makes it `incorrect`. Races in shared memory, and reads of memory that nobody wrote, are
+told and decide nothing: they show in wrong outputs, which the judge looks for by repeated calls and by poison.
 """
 
 from __future__ import annotations

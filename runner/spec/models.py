@@ -252,9 +252,11 @@ class Accept(Model):
 
 
 class Policy(Model):
-    """What a candidate's sources may be and do."""
+    """What a candidate's sources may be and do. With `sanitize` the machine's checking tools, where it has any, look at a candidate in a
+    full judgement."""
 
     fast_math: bool = False
+    sanitize: bool = True
     max_files: Annotated[int, Field(ge=1, le=64)] = 16
     max_bytes: Annotated[int, Field(ge=1, le=4_000_000)] = 262_144
     build_seconds: Annotated[int, Field(ge=1, le=600)] = 60

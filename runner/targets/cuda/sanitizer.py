@@ -69,7 +69,8 @@ def parse(tool: str, text: str) -> list[Finding]:
             head = line.removeprefix(_PREFIX).strip()
             details = _details(lines[index + 1 :])
             message = "; ".join([head, *details])
-            certain = tool != "initcheck" and not kind["warning"] and not kind["internal"]
+            # Whether racecheck knows every way in which honest kernels wait for each other (mbarrier, clusters) has not been shown.
+            certain = tool == "memcheck" and not kind["warning"] and not kind["internal"]
             # The same access of other threads and blocks is the same finding.
             found.setdefault((name, _HEX.sub("", f"{head} {details[:1]}")), Finding(tool, name, message, certain))
     return list(found.values())
