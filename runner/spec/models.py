@@ -256,7 +256,7 @@ class Policy(Model):
     full judgement."""
 
     fast_math: bool = False
-    sanitize: bool = True
+    sanitize: bool = False
     max_files: Annotated[int, Field(ge=1, le=64)] = 16
     max_bytes: Annotated[int, Field(ge=1, le=4_000_000)] = 262_144
     build_seconds: Annotated[int, Field(ge=1, le=600)] = 60
