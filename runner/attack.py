@@ -14,9 +14,10 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -69,7 +70,7 @@ class ControlRow(BaseModel):
 
 
 class AttackReport(BaseModel):
-    """What `kernel-runner attack` writes. `seed` draws the same variants and inputs again."""
+    """What `kernel-runner attack` writes. `seed` draws the same variants and inputs again; `not_run` counts what an interrupt left out."""
 
     device: str
     harness: str
@@ -78,17 +79,19 @@ class AttackReport(BaseModel):
     controls: tuple[ControlRow, ...]
     false_accepts: int
     false_rejects: int
+    not_run: int = 0
 
     @property
     def summary(self) -> str:
         """`caught N/N · controls passed M/M`."""
         caught, passed = sum(row.caught for row in self.cases), sum(row.passed for row in self.controls)
-        return f"caught {caught}/{len(self.cases)} · controls passed {passed}/{len(self.controls)}"
+        left = f" · not run {self.not_run}" if self.not_run else ""
+        return f"caught {caught}/{len(self.cases)} · controls passed {passed}/{len(self.controls)}{left}"
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was missed."""
-        return self.false_accepts == 0 and self.false_rejects == 0
+        """Whether nothing was missed or left out."""
+        return self.false_accepts == 0 and self.false_rejects == 0 and self.not_run == 0
 
 
 @dataclass(frozen=True)
@@ -125,8 +128,14 @@ def run_suite(
     controls = [control for control in read_controls(suite) if wanted.search(control.name)]
     with planted() as canaries, tempfile.TemporaryDirectory(prefix="attack-") as folder:
         attack.build_ahead(controls, cases, canaries, Path(folder), range(not as_written, variants + 1))
-        control_rows = [attack.control(control) for control in controls]
-        case_rows = [row for case in cases for row in attack.case(case, canaries, Path(folder), range(not as_written, variants + 1))]
+        control_rows: list[ControlRow] = []
+        case_rows: list[CaseRow] = []
+        with suppress(KeyboardInterrupt):  # what was judged until then is reported; what was not is counted
+            for case in cases:
+                case_rows += attack.case(case, canaries, Path(folder), range(not as_written, variants + 1))
+            for control in controls:
+                control_rows.append(attack.control(control))
+    done = {row.name for row in case_rows} | {row.name for row in control_rows}
     report = AttackReport(
         device=target.device().name,
         harness=harness_hash(),
@@ -135,6 +144,7 @@ def run_suite(
         controls=tuple(control_rows),
         false_accepts=sum(not row.caught for row in case_rows),
         false_rejects=sum(not row.passed for row in control_rows),
+        not_run=sum(name not in done for name in (*(case.name for case in cases), *(control.name for control in controls))),
     )
     if out is not None:
         out.write_text(json.dumps(report.model_dump(by_alias=True), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -189,19 +199,23 @@ class _Attack:
         spare = (os.cpu_count() or 1) - SPARED_CORES
         if spare < 2:
             return
-        with ThreadPoolExecutor(spare) as pool:
+        _building.append(self)
+        with ProcessPoolExecutor(spare, mp_context=get_context("fork")) as pool:
             for control in controls:
-                pool.submit(self._built, self._spec(control.file.spec), self._kernel_of(control))
+                pool.submit(_build, control.file.spec, self._kernel_of(control))
             for case in cases:
                 plain = case.file.kind == "candidate" and not (case.folder / "spec").is_dir()
                 for index in indices if plain else ():
                     kernel = folder / case.name / str(index)
                     word = derive(self.seed, case.name, index)
                     write_candidate_of(case, kernel, canaries.words, random.Random(word) if index else None)
-                    pool.submit(self._built, self._spec(case.file.spec), kernel)
+                    pool.submit(_build, case.file.spec, kernel)
+        _building.remove(self)
 
-    def _built(self, loaded: LoadedSpec, kernel: Path) -> None:
-        with suppress(Exception):  # whatever is wrong with it is found when it is judged
+    def build(self, spec: str, kernel: Path) -> None:
+        """Build a candidate. Whatever is wrong with it is found when it is judged."""
+        with suppress(Exception):
+            loaded = self._spec(spec)
             candidate = read_candidate(kernel, loaded.spec.policy)
             check_policy(self.target, loaded, candidate)
             prepare(self.target, loaded, candidate, lambda row, rows: None)
@@ -253,7 +267,7 @@ class _Attack:
         except FactoryError as error:
             return ended("policy_violation", str(error))
         try:
-            result = judge(loaded, candidate, self.target, tier=tier, seed=seed)
+            result = judge(loaded, candidate, self.target, tier=tier, seed=seed, copies=False)
         except FactoryError as error:
             return ended("refused", str(error))
         except Exception as error:  # noqa: BLE001 - a judge that a candidate can crash is a miss of this case, and the others still run
@@ -280,6 +294,14 @@ class _Attack:
             beside = self.suite.parent / "specs" / name
             self.loaded[name] = load_spec(beside if beside.is_dir() else self.specs / name)
         return self.loaded[name]
+
+
+_building: list[_Attack] = []
+"""The attack whose builders are processes forked from this one: it need not be sent to them."""
+
+
+def _build(spec: str, kernel: Path) -> None:
+    _building[-1].build(spec, kernel)
 
 
 def _line(good: str, is_good: bool, what: str, row: CaseRow | ControlRow) -> str:

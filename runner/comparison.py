@@ -43,8 +43,9 @@ def rms(expected: torch.Tensor) -> float:
         return 0.0
     total, count = 0.0, 0
     flat = expected.reshape(-1)
-    for first in range(0, flat.numel(), CHUNK):
-        square = flat[first : first + CHUNK].square()
+    step = _step(expected)
+    for first in range(0, flat.numel(), step):
+        square = flat[first : first + step].square()
         part = float(square.sum())
         if math.isfinite(part):
             total, count = total + part, count + square.numel()
@@ -52,6 +53,11 @@ def rms(expected: torch.Tensor) -> float:
             finite = square[torch.isfinite(square)]
             total, count = total + float(finite.sum()), count + finite.numel()
     return math.sqrt(total / count) if count else 0.0
+
+
+def _step(tensor: torch.Tensor) -> int:
+    """Elements of a chunk."""
+    return CHUNK if tensor.device.type == "cpu" else CHUNK_ON_GPU
 
 
 def compare(output: str, actual: torch.Tensor, expected: torch.Tensor, tolerance: Bounds, scale: float) -> Comparison:
@@ -69,7 +75,7 @@ def compare(output: str, actual: torch.Tensor, expected: torch.Tensor, tolerance
     info = torch.finfo(actual.dtype)
     floor = tolerance.floor * scale
     had, right = actual.reshape(-1), expected.reshape(-1)
-    step = CHUNK if right.device.type == "cpu" else CHUNK_ON_GPU
+    step = _step(right)
     rounding = tolerance.misrounded is not None or tolerance.bias is not None
     for first in range(0, right.numel(), step):
         _chunk(tally, first, had[first : first + step], right[first : first + step], tolerance.max_ulp, floor, info, rounding)

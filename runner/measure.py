@@ -41,6 +41,7 @@ class Measurer:
         """A row for each workload. `scales` by workload and output, from the correctness checks. Raises what `Timer.measure` raises."""
         sides = [self._other(index, len(workloads), workload, scales[workload.name]) for index, workload in enumerate(workloads)]
         rows = []
+        self._condition("before")
         for index, (workload, (side, config)) in enumerate(zip(workloads, sides, strict=True)):
             mine = Side(contestant.name, lambda one, slots: contestant.open(one, slots, Placement.SPACED))
 
@@ -51,7 +52,13 @@ class Measurer:
             measured = self.timer.measure(workload, mine, side, scales[workload.name], self.effort, say)
             copy = self._copy(index, len(workloads), workload, median_seconds(measured.blocks.candidate)) if self.copies else None
             rows.append(self._row(workload, measured, side.name, config(workload), copy))
+        self._condition("after")
         return rows
+
+    def _condition(self, when: str) -> None:
+        """How the device is doing, into the environment."""
+        for name, value in self.target.condition().items():
+            self.environment[f"{name} {when} timing"] = value
 
     def _other(self, index: int, total: int, workload: Workload, scales: Mapping[str, float]) -> tuple[Side, Callable[[Workload], str]]:
         rival = self.rival

@@ -41,6 +41,7 @@ class Device:
     peak_cache_bytes_per_s: float
     peak_flops: float
     slot_bytes: int = 768 << 20  # the most memory that one side's slots may take together
+    quads: int = 3  # quads of blocks that a full evaluation takes in each process
     most_slots: int = 128  # sets of tensors that one side has at most
     block_seconds: float = 0.0  # how long a block of calls should be at least, so that what surrounds it does not count
     facts: Mapping[str, str | int | float] = field(default_factory=dict)

@@ -18,7 +18,8 @@ from runner.targets.protocol import Device
 SLOT_BYTES = 24 << 30
 """The most device memory that one side's slots take: two sides, the oracle's tensors and the pool fit beside each other in 80 GB."""
 BLOCK_SECONDS = 1e-3
-MOST_SLOTS = 64
+MOST_SLOTS = 40
+QUADS = 2
 _CACHE_BYTES_A_CYCLE = 128  # an SM's first-level cache
 _OPERATIONS_A_CYCLE = 16384  # an SM's tensor cores, 8-bit and sparse
 _QUERY = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "clocks_event_reasons.active")
@@ -57,6 +58,7 @@ def _described(device: Any) -> Device:
         slot_bytes=SLOT_BYTES,
         block_seconds=BLOCK_SECONDS,
         most_slots=MOST_SLOTS,
+        quads=QUADS,
         facts={
             "capability": f"{major}.{minor}",
             "sms": sms,

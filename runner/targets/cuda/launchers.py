@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from itertools import count
+from threading import Thread
 from typing import Any
 
 from runner.errors import FactoryError
@@ -21,13 +22,13 @@ _NUMBERS = count(1)
 
 class Pool:
     """Processes of one kind, each for one owner only: what one candidate ran in, no other ever does. `start` makes one; `arch` is what
-    the trusted kernels are built for. With `ahead` a process for the next owner is started while the present one is at work."""
+    the trusted kernels are built for; so many as `ahead` are started while the present owner is at work."""
 
-    def __init__(self, start: Callable[[], GpuProcess], arch: str, *, ahead: bool = False) -> None:
+    def __init__(self, start: Callable[[], GpuProcess], arch: str, *, ahead: int = 0) -> None:
         self._start = start
         self._arch = arch
         self._ahead = ahead
-        self._spare: GpuProcess | None = None
+        self._spare: list[GpuProcess] = []
         self._idle: dict[str, list[GpuProcess]] = {}
 
     def take(self, owner: str) -> GpuProcess:
@@ -37,11 +38,11 @@ class Pool:
             process = idle.pop()
             if process.alive:
                 return process
-        process, self._spare = self._spare or self._start(), None
+        process = self._spare.pop(0) if self._spare else self._start()
         number = load(process, trusted.binary(self._arch), "the launcher's own kernels")
         _trusted_answer(process, {"op": "trusted", "module": number, "symbol": trusted.SWEEP})
-        if self._ahead:
-            self._spare = self._start()
+        while len(self._spare) < self._ahead:
+            self._spare.append(self._start())
         return process
 
     def give(self, process: GpuProcess, owner: str) -> None:
@@ -53,16 +54,17 @@ class Pool:
         while sum(map(len, self._idle.values())) > KEPT:
             oldest = next(iter(self._idle))
             if self._idle[oldest]:
-                self._idle[oldest].pop(0).close()
+                # Its context takes a while to go.
+                Thread(target=self._idle[oldest].pop(0).close).start()
             else:
                 del self._idle[oldest]
         self._idle = {name: kept for name, kept in self._idle.items() if kept}
 
     def close(self) -> None:
         """End the idle ones."""
-        for process in (*(one for kept in self._idle.values() for one in kept), *([self._spare] if self._spare else [])):
+        for process in (*(one for kept in self._idle.values() for one in kept), *self._spare):
             process.close()
-        self._idle, self._spare = {}, None
+        self._idle, self._spare = {}, []
 
 
 def load(process: GpuProcess, binary: Binary, what: str) -> int:

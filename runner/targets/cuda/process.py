@@ -112,7 +112,9 @@ class GpuProcess:
 
 def environment() -> dict[str, str]:
     """The environment of a sandboxed process that uses the GPU."""
+    chosen = {name: os.environ[name] for name in ("CUDA_VISIBLE_DEVICES",) if name in os.environ}
     return {
+        **chosen,
         "PATH": "/usr/bin:/bin",
         "HOME": "/tmp",
         "USER": "factory",

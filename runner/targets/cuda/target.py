@@ -38,7 +38,7 @@ class CudaTarget:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._launchers = launchers.Pool(lambda: GpuProcess(_PROGRAM), name, ahead=True)
+        self._launchers = launchers.Pool(lambda: GpuProcess(_PROGRAM), name, ahead=2)
         self._baselines: dict[Path, launchers.Pool] = {}
         self._said: dict[tuple[str, str], str] = {}
         atexit.register(self._close)
