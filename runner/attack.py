@@ -206,7 +206,7 @@ class _Attack:
             for case in cases:
                 plain = case.file.kind == "candidate" and not (case.folder / "spec").is_dir()
                 for index in indices if plain else ():
-                    kernel = folder / case.name / str(index)
+                    kernel = folder / "ahead" / case.name / str(index)
                     word = derive(self.seed, case.name, index)
                     write_candidate_of(case, kernel, canaries.words, random.Random(word) if index else None)
                     pool.submit(_build, case.file.spec, kernel)

@@ -5,8 +5,11 @@ The peaks decide what is `implausible`, so each errs on the high side.
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver as d
@@ -79,8 +82,37 @@ def condition(device: Device) -> dict[str, str]:
     """Clocks, power, temperature and why clocks are held down, as `nvidia-smi` says; empty where there is no such program."""
     uuid = "GPU-" + device.id.removeprefix("gpu-")
     line = ["nvidia-smi", f"--id={uuid}", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader,nounits"]
-    try:
-        found = subprocess.run(line, capture_output=True, text=True, timeout=10, check=True).stdout.strip().split(", ")
-    except (OSError, subprocess.SubprocessError):
+    found = _said(line)
+    if found is None:
         return {}
-    return dict(zip(_QUERY, found, strict=False))
+    others = other_processes(device)
+    return {**dict(zip(_QUERY, found.split(", "), strict=False)), "other processes on the GPU": ", ".join(others) or "none"}
+
+
+def other_processes(device: Device) -> tuple[str, ...]:
+    """Programs that use the GPU and were not started by this process, as `name (pid)`; none where `nvidia-smi` does not say."""
+    uuid = "GPU-" + device.id.removeprefix("gpu-")
+    lines = _said(["nvidia-smi", f"--id={uuid}", "--query-compute-apps=pid,process_name", "--format=csv,noheader"])
+    pairs = [line.split(", ", 1) for line in (lines or "").splitlines()]
+    return tuple(
+        f"{Path(pair[1]).name} ({pair[0]})" for pair in pairs if len(pair) == 2 and pair[0].isdecimal() and not _ours(int(pair[0]))
+    )
+
+
+def _said(line: Sequence[str]) -> str | None:
+    try:
+        return subprocess.run(line, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _ours(pid: int) -> bool:
+    """Whether a process is this one or descends from it."""
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return False
+    return False

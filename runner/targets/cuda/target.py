@@ -30,7 +30,7 @@ from runner.targets.cuda.worker import GpuWorker, call_fields
 from runner.targets.instruments import Finding, Launched
 from runner.targets.protocol import Binary, Configs, Device, Placement
 
-_PROGRAM = ("-m", "runner.targets.cuda.serve")
+PROGRAM = ("-m", "runner.targets.cuda.serve")
 
 
 class CudaTarget:
@@ -38,7 +38,7 @@ class CudaTarget:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._launchers = launchers.Pool(lambda: GpuProcess(_PROGRAM), name, ahead=2)
+        self._launchers = launchers.Pool(lambda: GpuProcess(PROGRAM), name, ahead=2)
         self._baselines: dict[Path, launchers.Pool] = {}
         self._said: dict[tuple[str, str], str] = {}
         atexit.register(self._close)
