@@ -27,8 +27,6 @@ from runner.timing import Side, Timer, WrongWhenTimed
 from runner.verdict import Rejected
 
 BLOCKS, ROTATION = 4, 2
-FAR = 1.1
-"""A baseline whose kept time is so many times that of the fastest is not measured again."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,7 @@ class Chooser:
         self._loaded = loaded
         self._timer = timer
         self._renew = renew
+        self._far = device.far
         self._retune = retune
         key = "\0".join((device.id, loaded.spec_hash, torch.__version__, harness_hash()))
         self._path = folder / "baselines" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
@@ -79,7 +78,7 @@ class Chooser:
         configs: dict[str, str] = {}
         notes: dict[str, str] = {}
         for baseline in self._loaded.spec.baselines:
-            if known is not None and before.get(baseline.name, 0.0) > FAR * min(before.values()):
+            if known is not None and before.get(baseline.name, 0.0) > self._far * min(before.values()):
                 seconds[baseline.name] = before[baseline.name]
                 continue
             try:

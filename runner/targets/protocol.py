@@ -14,6 +14,7 @@ A slot is one full set of a workload's tensors at its own addresses. While a wor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class Device:
     peak_cache_bytes_per_s: float
     peak_flops: float
     slot_bytes: int = 768 << 20  # the most memory that one side's slots may take together
+    far: float = math.inf  # a baseline whose kept time is so many times that of the fastest is not measured again
     quads: int = 3  # quads of blocks that a full evaluation takes in each process
     most_slots: int = 128  # sets of tensors that one side has at most
     block_seconds: float = 0.0  # how long a block of calls should be at least, so that what surrounds it does not count

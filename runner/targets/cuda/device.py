@@ -23,6 +23,7 @@ SLOT_BYTES = 24 << 30
 BLOCK_SECONDS = 1e-3
 MOST_SLOTS = 40
 QUADS = 2
+FAR = 1.5
 _CACHE_BYTES_A_CYCLE = 128  # an SM's first-level cache
 _OPERATIONS_A_CYCLE = 16384  # an SM's tensor cores, 8-bit and sparse
 _QUERY = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu", "clocks_event_reasons.active")
@@ -62,6 +63,7 @@ def _described(device: Any) -> Device:
         block_seconds=BLOCK_SECONDS,
         most_slots=MOST_SLOTS,
         quads=QUADS,
+        far=FAR,
         facts={
             "capability": f"{major}.{minor}",
             "sms": sms,
