@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from runner.targets.cuda.ptx_flow import Function, addresses_taken, functions, written
+from runner.targets.cuda.ptx_flow import Function, addresses_taken, function_addresses, functions, written
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?")
 _PARAMETER = re.compile(
@@ -48,6 +48,7 @@ _FUNCTIONS = {
     "cudaGetParameterBufferV2": "a kernel launches nothing; launch.yaml does",
     "cudaLaunchDeviceV2": "a kernel launches nothing; launch.yaml does",
 }
+MAX_VARIABLES = 64 << 20
 _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
@@ -73,6 +74,11 @@ def read_ptx(text: str) -> Read:
         faults.append("the compiled kernel has characters that can't be seen")
     bodies = functions(plain)
     faults += [*_faults(plain), *_parameter_faults(bodies, parameters)]
+    size = sum(declared.values())
+    if size > MAX_VARIABLES:
+        faults.append(f"the compiled kernel's variables take {size} bytes; allowed: up to {MAX_VARIABLES}; larger memory is scratch")
+    for name in function_addresses(bodies, plain):
+        faults.append(f"the compiled kernel takes the address of the function `{name}`: functions are called by name")
     kept = written(bodies, plain, declared)
     kernels = {name: tuple(sizes.values()) for name, sizes in parameters.items()}
     return Read(kernels, {name: size for name, size in declared.items() if name in kept}, tuple(dict.fromkeys(faults)))

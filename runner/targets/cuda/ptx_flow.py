@@ -85,6 +85,14 @@ def _split(text: str) -> Iterator[str]:
         yield text[begun:].strip()
 
 
+def function_addresses(bodies: Collection[Function], plain: str) -> list[str]:
+    """The functions and kernels whose address is taken: code lies in memory, where it could be read or changed."""
+    names = {body.name for body in bodies}
+    held = {word for initial in _INITIAL.findall(plain) for word in _WORD.findall(initial)}
+    used = {word for body in bodies for one in body.instructions if not one.operation.startswith("call") for word in one.words}
+    return sorted(names & (held | used))
+
+
 def written(bodies: Collection[Function], plain: str, variables: Collection[str]) -> set[str]:
     """Those of the variables that may be written to: all whose address is used for more than loads."""
     held = {word for initial in _INITIAL.findall(plain) for word in _WORD.findall(initial)}

@@ -205,3 +205,23 @@ def test_tensor_maps_are_used_by_their_address(use: str) -> None:
 )
 def test_what_lies_beside_the_parameters_is_out_of_reach(use: str) -> None:
     assert "by the address of its parameter" in faults(use, parameters=MAP)
+
+
+@pytest.mark.parametrize(
+    ("use", "before"),
+    [
+        ("mov.u64 %rd2, helper;\nst.global.u32 [%rd2], 0;", ""),
+        ("mov.u64 %rd2, k;\nld.global.u64 %rd3, [%rd2];", ""),
+        ("mov.u64 %rd2, helper;\ncall.uni %rd2, (), prototype;", ""),
+        ("", ".global .align 8 .u64 table[2] = {helper, 0};"),
+    ],
+)
+def test_where_code_lies_is_not_told(use: str, before: str) -> None:
+    function = ".func helper()\n{\n\tret;\n}\n"
+    assert "takes the address of the function" in faults(use, before=f"{before}\n{function}")
+    assert faults("call.uni helper, ();", before=function) == ""
+
+
+def test_large_memory_is_scratch() -> None:
+    assert "variables take 67108865 bytes; allowed: up to 67108864" in faults("", before=".global .align 1 .b8 g[67108865];")
+    assert faults("", before=".global .align 1 .b8 g[67108864];") == ""
