@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from runner.candidate import read_candidate
+from runner.candidate import read_candidate, with_knobs
 from runner.correctness import Verifier, Wrong
 from runner.inputs import DTYPES, derive, draw_inputs
 from runner.manifest import row_knobs
@@ -93,10 +93,11 @@ def test_a_coarser_gradient_is_wrong(compute: Callable[..., None], axes: dict[st
 @pytest.mark.parametrize("of", [FORWARD, BACKWARD])
 def test_the_siblings_for_blackwell_differ_in_their_hardware_only(of: str) -> None:
     folder, sibling = SPECS / of, SPECS / of.replace("h100", "b200")
-    names = ("reference.py", "baselines.py", *(f"kernel/{one.name}" for one in (folder / "kernel").iterdir()))
+    kept = ("reference.py", "baselines.py", "kernel/*", "seeds/*/*")
+    names, copied = (sorted(str(one.relative_to(place)) for glob in kept for one in place.glob(glob)) for place in (folder, sibling))
+    assert names == copied
     for name in names:
         assert (sibling / name).read_bytes() == (folder / name).read_bytes(), f"{sibling / name} is no copy of {folder / name}"
-    assert len(list((sibling / "kernel").iterdir())) == len(list((folder / "kernel").iterdir()))
     own = {"id", "title", "description", "hardware"}
     first, second = load_spec(folder).spec, load_spec(sibling).spec
     assert first.model_dump(exclude=own) == second.model_dump(exclude=own)
@@ -113,4 +114,17 @@ def test_the_champion_builds_for_blackwell_without_spills(name: str, monkeypatch
     target = target_for(loaded.spec)
     assert not target.check(loaded, champion)
     facts = target.build(loaded, champion, row_knobs(champion.manifest, len(champion.manifest.table) - 1)).facts
+    assert facts["spill_stores"] == facts["spill_loads"] == 0
+
+
+@pytest.mark.parametrize("name", ["rmsnorm-b200", "rmsnorm-bwd-h100"])
+def test_a_point_of_the_seed_builds_without_spills(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("cuda.bindings")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    loaded = load_spec(SPECS / name)
+    seed = read_candidate(loaded.folder / "seeds" / "rows", loaded.spec.policy)
+    point = with_knobs(seed, {knob: 16 if knob == "elements" else values[0] for knob, values in seed.manifest.knobs.items()})
+    target = target_for(loaded.spec)
+    assert not target.check(loaded, point)
+    facts = target.build(loaded, point, row_knobs(point.manifest, 0)).facts
     assert facts["spill_stores"] == facts["spill_loads"] == 0
