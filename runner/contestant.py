@@ -5,7 +5,9 @@ A baseline can stand where a candidate stands and the other way round, through t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -20,6 +22,8 @@ from runner.targets.protocol import Binary, Placement, Target, Worker
 from runner.verdict import Rejected, Verdict
 
 Subject = Candidate | Baseline
+SPARED_CORES = 3
+"""Processor cores that builds leave to others."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +70,8 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
     """Build every table row (`on_row` hears which of how many). Raises `Rejected` with `build_error`."""
     if not isinstance(subject, Candidate):
         return prepare_baseline(target, loaded, subject)
-    count = rows_of(subject)
-    built: list[Binary] = []
-    for index in range(count):
-        on_row(index, count)
-        built.append(target.build(loaded, subject, row_knobs(subject.manifest, index)))
+    built = _build_rows(target, loaded, subject, on_row)
+    count = len(built)
 
     def row(workload: Workload) -> int:
         return row_for(subject, workload)
@@ -92,6 +93,22 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
         binaries=tuple(one.sha256 for one in built),
         facts=facts,
     )
+
+
+def _build_rows(target: Target, loaded: LoadedSpec, candidate: Candidate, on_row: Callable[[int, int], None]) -> list[Binary]:
+    """A binary for each table row: side by side where the machine has cores to spare. Raises what the first row that fails raises."""
+    count = rows_of(candidate)
+    with ThreadPoolExecutor(max(1, min(count, (os.cpu_count() or 1) - SPARED_CORES))) as pool:
+        rows = [pool.submit(target.build, loaded, candidate, row_knobs(candidate.manifest, index)) for index in range(count)]
+        try:
+            built = []
+            for index, row in enumerate(rows):
+                on_row(index, count)
+                built.append(row.result())
+            return built
+        finally:
+            for row in rows:
+                row.cancel()
 
 
 def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline, chosen: str = "") -> Contestant:

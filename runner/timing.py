@@ -215,6 +215,7 @@ class Run:
         meter = self._timer.meter
         with meter.on("run"):
             seconds = worker.run(order, self._timer.loaded.spec.policy.run_seconds)
+        meter.seconds["timed calls"] += seconds
         with meter.on("verify"):
             if whole:
                 self._verify(worker, seed, order, FULL_ELEMENTS)
