@@ -4,6 +4,7 @@ PY := $(VENV)/bin/python
 TORCH ?= torch==2.13.0
 SPEC ?= kernel-specs/rmsnorm-cpu
 ARGS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: setup demo campaign test attack lint clean
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bot.campaign.budget import Reserve, Share, affordable, reserve, share
+from bot.campaign.people import entered_by
 from bot.campaign.state import Count, Course, Order, Outcome, Plan, StopReason, Winner
 from runner.spec.models import Budget
 from runner.verdict import Verdict
@@ -63,17 +64,37 @@ def decide(order: Order, plan: Plan, course: Course, spent: Count) -> Decision:
         why = "the budget has no room for another confirmation"
     if course.objections:
         return Decision(Move.STOP, stop=StopReason.REFUSED, reason=_refused(course, why))
+    if course.withdrawn:
+        told = "the person who had entered the winner's kernel took it back, and nothing else was accepted"
+        return Decision(Move.STOP, stop=StopReason.CLOSED, reason=told)
+    if order.submission is not None and not course.confirmations:
+        return Decision(Move.STOP, stop=stop, reason=_submitted(order, course))
     return Decision(Move.STOP, stop=stop, reason=_told(order, course, stop, why))
 
 
 def granted(order: Order, course: Course) -> Budget:
-    """The budget with what objections added to it: a round each, of the size that the spec's own rounds have, for a few of them."""
-    own, grants = order.budget, min(len(course.objections), MAX_GRANTS)
+    """The budget with what people added to it.
+
+    An objection adds a round of the size that the spec's own rounds have, for a few of them. A kernel that was pushed over a winner
+    adds its judgement and its confirmation.
+    """
+    own, objections = order.budget, len(course.objections)
+    # Whoever pushed an accepted kernel may have needed several tries.
+    numbers = {entered_by(replacement.number) for replacement in course.replacements}
+    pushed = sum(outcome.entry.agent in numbers for outcome in course.entered)
+    budget = enlarged(own, objections, pushed, confirmation_reserve(course).candidates)
+    # However few rounds were played by then, an objection brings one more.
+    return budget.model_copy(update={"rounds": len(course.turns) + 1 if 0 < objections <= MAX_GRANTS else own.rounds})
+
+
+def enlarged(own: Budget, objections: int, pushed: int, confirmation: int) -> Budget:
+    """A spec's budget with what so many objections and pushed kernels add to it; a confirmation takes `confirmation` candidates."""
+    grants = min(objections, MAX_GRANTS)
     return own.model_copy(
         update={
-            "rounds": len(course.turns) + 1 if grants and grants == len(course.objections) else own.rounds,
-            "candidates": own.candidates + grants * max(own.candidates // own.rounds, 2 + confirmation_reserve(course).candidates),
-            "device_minutes": own.device_minutes * (1 + grants / own.rounds),
+            "rounds": own.rounds + grants,
+            "candidates": own.candidates + grants * max(own.candidates // own.rounds, 2 + confirmation) + pushed * (1 + confirmation),
+            "device_minutes": own.device_minutes * (1 + (grants + pushed) / own.rounds),
         }
     )
 
@@ -120,12 +141,13 @@ def confirmation_reserve(course: Course) -> Reserve:
 
 def winner(course: Course) -> Winner | None:
     """The candidate whose confirmation holds: accepted again, and (where that counts) its interval against the champion above 1."""
+    refused = objected(course)
     for outcome in course.confirmations:
         if outcome.entry.against != "baseline" or outcome.verdict is not Verdict.ACCEPTED:
             continue
         if outcome.speedup is None or outcome.interval is None or outcome.result is None:
             continue
-        if outcome.tree in objected(course):
+        if outcome.tree in refused:
             continue
         over = _over_champion(course, outcome.tree)
         if over is None and must_beat_champion(course):
@@ -151,18 +173,20 @@ def _over_champion(course: Course, tree: str) -> tuple[float, tuple[float, float
 
 
 def _contender(course: Course) -> Outcome | None:
-    """The best accepted candidate that no confirmation has refused."""
+    """The best accepted candidate that no confirmation has refused; before all others one that a person pushed over a winner."""
     refused = {outcome.tree for outcome in course.confirmations} | objected(course)
     judged = [*(turn.judged for turn in course.turns if turn.judged is not None), *course.entered]
     good = [outcome for outcome in judged if outcome.verdict is Verdict.ACCEPTED and outcome.tree not in refused]
+    pushed = {replacement.by for replacement in course.replacements}
     if must_beat_champion(course):
         good = [outcome for outcome in good if (outcome.speedup or 0.0) > (course.champion.speedup or 0.0)]
-    return max(good, key=lambda outcome: outcome.strength or 0.0, default=None)
+    return max(good, key=lambda outcome: (outcome.tree in pushed, outcome.strength or 0.0), default=None)
 
 
 def objected(course: Course) -> set[str]:
-    """The kernels that a person asked to change."""
-    return {objection.tree for objection in course.objections}
+    """The kernels that people don't want: asked to change, pushed over (unless they came back), or taken back."""
+    replaced = {replacement.tree for replacement in course.replacements} - {one.by for one in course.replacements[-1:]}
+    return {objection.tree for objection in course.objections} | replaced | set(course.withdrawn)
 
 
 def _halted(budget: Budget, plan: Plan, course: Course, spent: Count, part: Share | None) -> tuple[StopReason, str] | None:
@@ -217,6 +241,18 @@ def _told(order: Order, course: Course, stop: StopReason, why: str) -> str:
             f"the champion already meets the acceptance with {champion}, and nothing faster was accepted: the best reached {where}; {why}"
         )
     return f"no candidate was accepted: the best reached {where} where the interval must lie above {order.accept.min_speedup:g}; {why}"
+
+
+def _submitted(order: Order, course: Course) -> str:
+    """The reason where the campaign was about one person's kernel, which was not accepted."""
+    if not course.entered:
+        return f"pull request {order.submission} brings no kernel any more"
+    last = course.entered[-1]
+    measured = f" with {last.speedup:.3f} ({_interval(last)})" if last.speedup is not None else ""
+    told = f"the kernel of pull request {order.submission} was {last.verdict or 'not evaluated'}{measured}"
+    if last.verdict is Verdict.ACCEPTED and must_beat_champion(course):
+        return f"{told}, and is not faster than the champion with {course.champion.speedup:.3f} ({_interval(course.champion)})"
+    return told
 
 
 def _refused(course: Course, why: str) -> str:

@@ -10,10 +10,12 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,10 +27,16 @@ from runner.errors import FactoryError
 
 PERSON, FULL_NAME, SPEC = "ada", "demo/kernels", "rmsnorm-cpu"
 BRANCH = "main"
-# What a laptop can do in a few minutes: the spec as a person in a hurry would commit it.
+# What a laptop can do in a few minutes: the spec as a person in a hurry would commit it. The six workloads that are kept flatter
+# nobody: a winner's geometric mean over them was 1.284 where all ten gave 1.286, and another's 1.376 where they gave 1.440.
 HURRIED = {
     "approval: none": "approval: required",
     "budget: {rounds: 3, candidates: 40}": "budget: {rounds: 2, candidates: 18}",
+    "    - {name: 64x1024, axes: {rows: 64, cols: 1024}}\n": "",
+    "    - {name: 1024x512, axes: {rows: 1024, cols: 512}}\n": "",
+    "    - {name: 2048x768, axes: {rows: 2048, cols: 768}}\n": "",
+    "    - {name: 8192x4096, axes: {rows: 8192, cols: 4096}}\n": "",
+    "screening: [256x1024, 2048x768, 1024x4096, 64x131072]": "screening: [256x1024, 4096x256, 1024x4096, 64x131072]",
 }
 LEFT_OUT = ("kernel-specs/", "tests/")
 POLL_SECONDS = 0.5
@@ -69,17 +77,22 @@ def _demo(asked: Asked, folder: Path) -> None:
         process = _bot(forge, folder / "bot", secret, port)
         try:
             _wait_for(process, f"http://127.0.0.1:{port}/healthz")
-            _say(f"{PERSON} commits the spec {SPEC}")
-            _commit_spec(work, asked.spec or _root() / "kernel-specs" / SPEC)
+            spec = asked.spec or _root() / "kernel-specs" / SPEC
+            _say(f"{PERSON} commits the spec {spec.name}; watch what follows at {forge.url}/{FULL_NAME}")
+            _commit_spec(work, spec)
             told = _follow(asked, forge, process, f"http://127.0.0.1:{port}/campaigns")
         finally:
             process.terminate()
             process.wait()
-    told["seconds"] = round(time.monotonic() - begun, 1)
-    if asked.json_path is not None:
-        kept = {name: value for name, value in told.items() if name not in ("table", "lessons")}
-        write_atomically(asked.json_path.absolute(), json.dumps(kept, indent=1).encode() + b"\n")
-    _story(told, folder)
+        told["seconds"] = round(time.monotonic() - begun, 1)
+        if asked.json_path is not None:
+            kept = {name: value for name, value in told.items() if name not in ("table", "lessons")}
+            write_atomically(asked.json_path.absolute(), json.dumps(kept, indent=1).encode() + b"\n")
+        _story(told, folder)
+        if not asked.approve and sys.stdin.isatty():
+            _say(f"The pages stay at {forge.url}/{FULL_NAME} until Ctrl-C.")
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()
 
 
 def _follow(asked: Asked, forge: Handle, process: subprocess.Popen[bytes], address: str) -> dict[str, Any]:
@@ -120,6 +133,7 @@ def _bot(forge: Handle, state: Path, secret: str, port: int) -> subprocess.Popen
         "WEBHOOK_SECRET": secret,
         "PORT": port,
         "RECONCILE_SECONDS": 2,
+        "WRITE_SECONDS": 0,
     }
     environment = {**os.environ, **{f"KERNEL_FACTORY_{name}": str(value) for name, value in settings.items()}}
     return subprocess.Popen([sys.executable, "-m", "bot.cli", "serve"], env=environment, start_new_session=True)
@@ -147,14 +161,18 @@ def _repository(folder: Path, url: str, token: str) -> Path:
 
 
 def _commit_spec(work: Path, spec: Path) -> None:
-    """Commit and push a spec with its kernels, as a person would: with a budget for a laptop, and an approval."""
+    """Commit and push a spec with its kernels, as a person would: for a laptop, and with an approval."""
     folder = work / "kernel-specs" / spec.name
     shutil.copytree(spec, folder, ignore=shutil.ignore_patterns("results", "RESULTS.md", "lessons.md", "__pycache__"))
-    text = (folder / "spec.yaml").read_text(encoding="utf-8")
-    for written, wanted in HURRIED.items():
-        text = text.replace(written, wanted)
-    (folder / "spec.yaml").write_text(text, encoding="utf-8")
+    (folder / "spec.yaml").write_text(hurried((folder / "spec.yaml").read_text(encoding="utf-8")), encoding="utf-8")
     _push(work, f"Add the spec {spec.name}")
+
+
+def hurried(spec: str) -> str:
+    """A spec's text as the demo commits it; where it says something else than the project's own, that stays."""
+    for written, wanted in HURRIED.items():
+        spec = spec.replace(written, wanted)
+    return spec
 
 
 def _push(work: Path, message: str) -> None:

@@ -52,7 +52,9 @@ class Unreadable(ValueError):
 
 
 def parse(name: str, body: bytes) -> Event | None:
-    """The event in a delivery called `name` (its `X-GitHub-Event`), or None where the bot has no use for it.
+    """The event in a delivery called `name` (its `X-GitHub-Event`), or None where the bot has no use for it, as for what bots do.
+
+    What another bot changed is found when the bot next looks at everything; answering it at once could go on for ever.
 
     Raises `Unreadable` where the body is not JSON or lacks what such a delivery always has.
     """
@@ -61,7 +63,8 @@ def parse(name: str, body: bytes) -> Event | None:
         return None
     try:
         payload = json.loads(body)
-        return read(payload, {"repository": payload["repository"]["full_name"], "sender": payload["sender"]["login"]})
+        event = read(payload, {"repository": payload["repository"]["full_name"], "sender": payload["sender"]["login"]})
+        return None if payload["sender"].get("type") == "Bot" else event
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError) as error:
         raise Unreadable(f"not a {name} delivery: {type(error).__name__}") from error
 

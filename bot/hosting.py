@@ -7,8 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from runner.errors import FactoryError
+
 State = Literal["open", "closed", "all"]
 Conclusion = Literal["success", "failure", "neutral"]
+
+
+class Missing(FactoryError):
+    """What was asked for is not there, or not what it has to be, and asking again changes nothing."""
+
+
+class TryLater(FactoryError):
+    """The forge wants to be asked nothing for so many `seconds`, which is longer than a step should wait."""
+
+    def __init__(self, message: str, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(message)
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,15 @@ class Review:
     commit: str
     body: str
     counts: bool
+
+
+@dataclass(frozen=True)
+class Issue:
+    """An issue that the bot made."""
+
+    number: int
+    state: Literal["open", "closed"]
+    body: str
 
 
 @dataclass(frozen=True)
@@ -105,6 +128,12 @@ class Repository(Protocol):
     def kept_issue(self, marker: str, title: str, body: str) -> int:
         """The one issue of this marker, with this title and text; returns its number."""
 
+    def kept_issues(self) -> Sequence[Issue]:
+        """All issues that the bot made, oldest first."""
+
+    def verdicts(self, sha: str) -> Mapping[str, Conclusion]:
+        """The conclusions of the bot's own finished checks on a commit, by their `external_id`; none where it can make no checks."""
+
     def check(
         self,
         sha: str,
@@ -120,6 +149,9 @@ class Repository(Protocol):
     def file_url(self, commit: str, path: str) -> str:
         """Where a file of a commit is shown, as a picture may be linked."""
 
+    def run_url(self, run: int) -> str:
+        """Where a workflow run is shown."""
+
     def redeliver_failed(self) -> None:
         """Have deliveries sent again that failed."""
 
@@ -132,6 +164,9 @@ class Clone(Protocol):
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
         """The files below a folder of a commit, by their path within it; none where there is no such folder."""
+
+    def tree_id(self, commit: str, path: str) -> str | None:
+        """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
 
     def changed(self, before: str, after: str) -> Sequence[str]:
         """The paths in which two commits differ."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bot.campaign.branches import campaign_of
-from bot.campaign.hosted import PERSON
+from bot.campaign.people import entered_by
 from bot.campaign.state import Ending, Order
 from bot.campaign.steps import lessons_of
 from bot.campaign.store import Store
@@ -21,7 +21,7 @@ def hosted_summary(repository: Repository, notebook: Notebook, store: Store, ord
     experiments = notebook.experiments(order.spec, campaign=order.campaign)
     pulls = []
     for pull in repository.pull_requests(state="all"):
-        person = f"{PERSON}{pull.number}"
+        person = entered_by(pull.number)
         agent = pull.branch.rpartition("/")[2] if campaign_of(pull.branch) == order.campaign else person
         mine = [one for one in experiments if one.agent == agent and one.against == "baseline"]
         if not mine:
@@ -30,6 +30,7 @@ def hosted_summary(repository: Repository, notebook: Notebook, store: Store, ord
         state = "merged" if pull.merged else pull.state
         pulls.append({"number": pull.number, "agent": agent, "state": state, "verdict": str(best.verdict)})
     winner, merged = ending.winner, ending.merged
+    lessons = lessons_of(notebook.experiments(order.spec, first=order.campaign), notebook.remarks(order.spec))
     return {
         "campaign": order.campaign,
         "status": ending.status,
@@ -52,5 +53,5 @@ def hosted_summary(repository: Repository, notebook: Notebook, store: Store, ord
         "evaluations": len(experiments),
         "seconds": ending.seconds,
         "table": table(store.result(winner.result)) if winner is not None else [],
-        "lessons": [lesson.statement for lesson in lessons_of(notebook.experiments(order.spec, first=order.campaign))[:LESSONS_TOLD]],
+        "lessons": [lesson.statement for lesson in lessons[:LESSONS_TOLD]],
     }

@@ -49,7 +49,7 @@ def serve(settings: Settings, state: Path) -> None:
     Raises `FactoryError` where a setting is missing, or the forge can't be reached at the start.
     """
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    for loud in ("httpx", "uvicorn", "github"):
+    for loud in ("httpx", "uvicorn", "github", "matplotlib"):
         logging.getLogger(loud).setLevel(logging.WARNING)
     secret = settings.webhook_secret.get_secret_value() if settings.webhook_secret is not None else ""
     if not secret:
@@ -60,7 +60,7 @@ def serve(settings: Settings, state: Path) -> None:
         signal.signal(number, _ended)
     listener = _listener(settings.host, settings.port)
     with service_of(settings, state, _watch, Patience(poll=min(settings.reconcile_seconds, 5.0))) as service:
-        app = create_app(secret.encode(), service.claim)
+        app = create_app(secret.encode(), service.claim, settings.repository)
         app.get("/campaigns")(service.campaigns)
         server = _Server(uvicorn.Config(app, log_level="warning", access_log=False))
         print(f"listening on http://{settings.host}:{listener.getsockname()[1]}/webhook", file=sys.stderr, flush=True)
@@ -73,9 +73,9 @@ def service_of(settings: Settings, state: Path, make_watch: Callable[[Order], Wa
     name = settings.repository
     if name is None:
         raise FactoryError("no repository is set; set KERNEL_FACTORY_REPOSITORY to owner/name")
-    access = Access(settings.api_url, _credentials(settings))
+    access = Access(settings.api_url, _credentials(settings), settings.write_seconds)
     repository = Repository(access, name)
-    clone = Clone(state / "clone", f"{settings.git_url.rstrip('/')}/{name}.git", access.token)
+    clone = Clone(state / "clone", f"{settings.git_url.rstrip('/')}/{name}.git", access.token, access.renew)
     login = access.login()
 
     def evaluation(journal: Journal, store: Store) -> EvaluatePort:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,7 @@ from bot.campaign.workflow import MAILBOX, RECOVERY_ATTEMPTS, CampaignWorkflow
 from bot.dispatch import Dispatch, Known
 from bot.events import EVENT, Event
 from bot.evidence.notebook import Notebook
-from bot.hosting import Clone, Repository
+from bot.hosting import Clone, Repository, TryLater
 from bot.outcome import hosted_summary
 from bot.settings import Settings
 from bot.specs import Trees
@@ -61,25 +62,51 @@ class HostedEngine(Engine):
 
     def __init__(self, folder: Path, workflow: CampaignWorkflow) -> None:
         super().__init__(folder, workflow)
-        self._failures: dict[str, int] = {}
+        # Why each campaign that waits to go on could not.
+        self.held: dict[str, str] = {}
+        self._failures: dict[str, tuple[int, float]] = {}
         self._timers: list[threading.Timer] = []
 
     def _suspend(self, campaign: str, cause: Suspended) -> None:
         if cause.cause is None:
             return
-        failures = self._failures[campaign] = self._failures.get(campaign, 0) + 1
-        wait = min(AGAIN_SECONDS * 2 ** (failures - 1), AGAIN_SECONDS_MAX)
+        failures, last = self._failures.get(campaign, (0, 0.0))
+        # What went well for so long begins anew.
+        failures = 0 if time.monotonic() - last > 2 * AGAIN_SECONDS_MAX else failures
+        self._failures[campaign] = failures + 1, time.monotonic()
+        wait = min(AGAIN_SECONDS * 2 ** min(failures, 10), AGAIN_SECONDS_MAX)
+        if isinstance(cause.cause, TryLater):
+            wait = max(wait, cause.cause.seconds)
+        self.held[campaign] = str(cause.cause)
         expected = isinstance(cause.cause, FactoryError)
         LOG.warning("%s can't go on, tried again in %g s: %s", campaign, wait, cause.cause, exc_info=None if expected else cause.cause)
-        timer = threading.Timer(wait, DBOS.resume_workflow, (campaign,))
+        timer = threading.Timer(wait, self._resume, (campaign,))
         timer.daemon = True
         timer.start()
         self._timers.append(timer)
+
+    def _resume(self, campaign: str) -> None:
+        self.held.pop(campaign, None)
+        DBOS.resume_workflow(campaign)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for timer in self._timers:
             timer.cancel()
         super().__exit__(kind, error, trace)
+
+
+class Heeding:
+    """A campaign's watch for its evaluations, which also heeds what was pushed: what they are about may be changed meanwhile."""
+
+    def __init__(self, watch: Watch, changed: Callable[[], None]) -> None:
+        self._watch = watch
+        self._changed = changed
+        self.opened, self.doing, self.detail, self.lost, self.recorded = watch.opened, watch.doing, watch.detail, watch.lost, watch.recorded
+
+    def interrupted(self) -> None:
+        """Raises `Suspended` as the watch does, and `Changed` where the ground moved."""
+        self._watch.interrupted()
+        self._changed()
 
 
 class Service:
@@ -110,6 +137,10 @@ class Service:
         self.publisher = PullRequests(repository, self.branches, self.store, self.notebook, bot)
         self.dispatch = Dispatch(repository, self.branches, self.trees, self.store, self.notebook, self, bot)
         self.deliveries = Deliveries(self.dispatch.handle)
+        self._watches: dict[str, Watch] = {}
+        # Campaigns whose spec was seen to have changed, and which have not looked for themselves yet.
+        self._overtaken: set[str] = set()
+        self._beginning = threading.Lock()
         self._stop = threading.Event()
         self._timer = threading.Thread(target=self._reconcile, name="reconcile", daemon=True)
 
@@ -141,22 +172,26 @@ class Service:
                 continue
             order = Order.model_validate(status.input["args"][-1])
             running = status.status in UNFINISHED
-            stop = Ending.model_validate(status.output).stop if status.status == "SUCCESS" else None
-            found.append(Known(order, running, stop))
+            ending = Ending.model_validate(status.output) if status.status == "SUCCESS" else None
+            found.append(Known(order, running, ending.stop if ending else None, ending.merged if ending else None))
         return found
 
     def begin(self, order: Order) -> None:
-        """Begin a campaign."""
-        if DBOS.get_workflow_status(order.campaign) is not None:
-            return
-        LOG.info("campaign %s begins", order.campaign)
-        self.engine.start(order)
+        """Begin a campaign, once, whoever asks for it at the same time. Its watch says that it begins."""
+        with self._beginning:
+            if DBOS.get_workflow_status(order.campaign) is None:
+                self.engine.start(order)
 
     def wake(self, campaign: str) -> None:
         """Tell a campaign that something happened."""
         status = DBOS.get_workflow_status(campaign)
         if status is not None and status.status in UNFINISHED:
             DBOS.send(campaign, "look", MAILBOX)
+
+    def overtake(self, campaign: str) -> None:
+        """Tell a campaign that what it is about was changed: at its next look within an evaluation, or where it waits."""
+        self._overtaken.add(campaign)
+        self.wake(campaign)
 
     def campaigns(self) -> list[dict[str, Any]]:
         """All campaigns for whoever looks on: whether each has ended, the pull request that waits for people, the end's summary."""
@@ -172,6 +207,7 @@ class Service:
             "spec": order.spec,
             "ended": ending is not None,
             "pull": waiting.model_dump() if waiting is not None else None,
+            "held": self.engine.held.get(order.campaign) if known.running else None,
             "summary": hosted_summary(self.repository, self.notebook, self.store, order, ending) if ending is not None else None,
         }
 
@@ -181,16 +217,26 @@ class Service:
         return Ending.model_validate(status.output) if status is not None and status.status == "SUCCESS" else None
 
     def _steps(self, order: Order) -> HostedSteps:
-        watch = self.make_watch(order)
+        # A campaign that is tried again is shown by the watch that has it already.
+        if order.campaign not in self._watches:
+            self._watches[order.campaign] = self.make_watch(order)
+        watch = self._watches[order.campaign]
+        heeding = Heeding(watch, lambda: self._heed(order))
         return HostedSteps(
             self.trees.specs(order.commit) / folder_of(order.spec).rpartition("/")[2],
             self.store,
             self.notebook,
-            self.make_evaluation(Journal(self.notebook, self.store, watch), self.store),
+            self.make_evaluation(Journal(self.notebook, self.store, heeding), self.store),
             self.publisher,
             watch,
             lambda agent, gate: make_agent(agent, self.settings, gate),
         )
+
+    def _heed(self, order: Order) -> None:
+        """Look whether a campaign that was overtaken really is: `Changed` says so."""
+        if order.campaign in self._overtaken:
+            self._overtaken.discard(order.campaign)
+            self.publisher.unchanged(order)
 
     def _reconcile(self) -> None:
         """Look at everything there is, now and then: this finds what was never delivered."""

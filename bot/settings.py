@@ -18,6 +18,7 @@ class Settings(BaseSettings):
     `model_name`, every `author` lineage is off. `model_key` is the bearer token that the server wants, if any.
     `repository` (`owner/name`) on the forge at `api_url` is what `kernel-factory serve` works for: as a GitHub App (`app_id`,
     `app_key`, the file of its private key, and `app_installation`) or with a personal `token`. `webhook_secret` signs deliveries.
+    `write_seconds` lie between two writes at least, as GitHub asks for.
     `model_usd_input` and `model_usd_output` are what a million tokens read and written cost, in dollars: what `budget.usd` is counted by.
     """
 
@@ -43,6 +44,7 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
     reconcile_seconds: float = Field(default=60.0, gt=0)
+    write_seconds: float = Field(default=1.0, ge=0)
 
     @property
     def has_model(self) -> bool:

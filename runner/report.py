@@ -19,9 +19,10 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&$!])")
 _REFERENCE = re.compile(r"(@|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww(?=\.))", re.IGNORECASE)
 
 
-def markdown(result: Result, where: str = "result.json", more: Sequence[str] = ()) -> str:
-    """The whole report. `where` names the result's file in the command that measures it again, `more` are further words of that command."""
-    again = shlex.join(["kernel-runner", "reproduce", where, *more])
+def markdown(result: Result, where: str = "result.json", more: Sequence[str] = (), again: str = "") -> str:
+    """The whole report. `where` names the result's file in the command that measures it again, `more` are further words of that command;
+    or `again` is that command, where the result's file is kept nowhere."""
+    again = again or shlex.join(["kernel-runner", "reproduce", where, *more])
     parts = [
         f"## {text(result.spec)}: {text(result.verdict)}",
         prose(result.message),

@@ -67,6 +67,9 @@ class AuthorAgent:
             candidate = candidate_from_files(files, "kernel", brief.spec.spec.policy)
         except FactoryError as error:
             return None, str(error)
+        remark = next((one for one in reversed(brief.remarks) if one.kernel_tree == candidate.tree), None)
+        if remark is not None:
+            return candidate, f"a reviewer refused exactly this kernel: {remark.text[:2000]}"
         mine = [experiment for experiment in brief.experiments if experiment.campaign == brief.campaign]
         known = is_known(candidate.tree, brief.spec.spec_hash, mine, normalized=normalized_hash(candidate))
         if known is not None:

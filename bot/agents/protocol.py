@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from bot.evidence.experiment import Experiment
+from bot.evidence.remark import Remark
 from runner.candidate import Candidate, Provenance
 from runner.spec.load import LoadedSpec
 from runner.tuning import Trial
@@ -20,7 +21,8 @@ class Brief:
     """What an agent knows when it proposes.
 
     `experiments` are all of the notebook for this spec, this campaign's first; `trials` is how many evaluations this proposal
-    may spend; `seed` makes the proposal repeatable: the same brief gives the same proposals.
+    may spend; `seed` makes the proposal repeatable: the same brief gives the same proposals. `remarks` are the changes that people
+    asked for, oldest first; `refused` are the kernels that they said it of, by their trees, as far as they are still kept.
     """
 
     spec: LoadedSpec
@@ -35,6 +37,8 @@ class Brief:
     trials: int
     seed: int
     device: str
+    remarks: Sequence[Remark] = ()
+    refused: Mapping[str, Candidate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,9 @@ class SearchAgent:
         return (Proposal(candidate=candidate, provenance=provenance, tuning=request),)
 
     def _as_it_is(self, brief: Brief, candidate: Candidate) -> Sequence[Proposal]:
+        if candidate.tree in {remark.kernel_tree for remark in brief.remarks}:
+            self.note = "the kernel has no knobs, and a person asked for changes to it"
+            return ()
         mine = [experiment for experiment in brief.experiments if experiment.campaign == brief.campaign]
         if is_known(candidate.tree, brief.spec.spec_hash, mine, tier="full") is not None:
             self.note = "the kernel has no knobs and was judged already"
@@ -78,12 +81,17 @@ def _to_measure_again(brief: Brief, known: Sequence[Experiment]) -> space.Point 
     worths = {point: fmean(logs) for point, logs in measured.items()}
     mine = {space.point(experiment.knobs) for experiment in known if experiment.campaign == brief.campaign}
     # Equals are ordered by their knobs, so that the same notebook always gives the same point.
-    ranked = sorted(worths.keys() - mine, key=lambda point: (-worths[point], str(point)))
+    ranked = [point for point in sorted(worths.keys() - mine, key=lambda point: (-worths[point], str(point))) if not _refused(brief, point)]
     rank = _rank(brief)
     aim = max((worths[point] for point in mine if point in worths), default=-math.inf)
     if len(ranked) <= rank or worths[ranked[rank]] <= aim:
         return None
     return ranked[rank]
+
+
+def _refused(brief: Brief, point: space.Point) -> bool:
+    """Whether a person asked for changes to the kernel that this point is."""
+    return bool(brief.remarks) and with_knobs(brief.start, dict(point)).tree in {remark.kernel_tree for remark in brief.remarks}
 
 
 def _rank(brief: Brief) -> int:

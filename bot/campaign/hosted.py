@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from bot.campaign.people import entered_by
 from bot.campaign.ports import EvaluatePort, Place, ReviewPort, Watch
 from bot.campaign.state import Count, Course, Entries, Entry, Merged, Order, Outcome, Outcomes, Plan, Pull, Review
-from bot.campaign.steps import AgentFactory, Steps
+from bot.campaign.steps import AgentFactory, Steps, kind
 from bot.campaign.store import Store
 from bot.decision import confirmation_reserve
 from bot.evidence.notebook import Notebook
+from bot.evidence.remark import Remark
 
 # How far apart the experiments of one pull request's heads are numbered.
 ENTERED_STRIDE = 10
-# What stands for a person's pull request in the name of an experiment's agent, before the number.
-PERSON = "pr-"
-
-
-def entered_by(number: int) -> str:
-    """The agent's name that stands for a person's pull request in experiments."""
-    return f"{PERSON}{number}"
 
 
 class HostedSteps(Steps):
@@ -39,12 +34,20 @@ class HostedSteps(Steps):
         super().__init__(folder, store, notebook, evaluation, publisher, watch, make_agent)
         self.port = publisher
 
-    def arrivals(self, order: Order, course: Course, spent: Count) -> Entries:
-        """What people entered and nobody judged yet, kept in the store; each takes a candidate of the budget, while there is one."""
+    def evaluate(self, order: Order, plan: Plan, entries: Sequence[Entry], seconds: float) -> Outcomes:
+        """Tell people what is evaluated, and do it: a batch may take long."""
+        self.port.proceeding(order, f"round {entries[0].round}: {kind(entries[0])}")
+        return super().evaluate(order, plan, entries, seconds)
+
+    def arrivals(self, order: Order, course: Course, spent: Count, waiting: Pull | None) -> Entries:
+        """What people entered and nobody judged yet, kept in the store; each takes a candidate of the budget, while there is one.
+
+        While a winner is `waiting` for people, what they push over it is entered too.
+        """
         known = {(outcome.entry.agent, outcome.entry.tree) for outcome in course.entered}
         left = order.budget.candidates - spent.candidates - confirmation_reserve(course).candidates
         entries: list[Entry] = []
-        for arrival in self.port.arrivals(order):
+        for arrival in self.port.arrivals(order, self._spec(order).spec.policy, waiting):
             agent = entered_by(arrival.number)
             if (agent, arrival.candidate.tree) in known or (len(entries) >= left and arrival.number != order.submission):
                 continue
@@ -65,7 +68,7 @@ class HostedSteps(Steps):
             )
         return Entries(entries=tuple(entries))
 
-    def enter(self, order: Order, plan: Plan, entries: Sequence[Entry]) -> Outcomes:
+    def enter(self, order: Order, plan: Plan, entries: Sequence[Entry], waiting: Pull | None) -> Outcomes:
         """Judge in full what people entered, and tell them. What the gate refuses is an experiment too."""
         spec = self._judged(order, plan)
         place = Place(plan.device, plan.harness)
@@ -79,13 +82,19 @@ class HostedSteps(Steps):
                 continue
             kept = self._journal.refusal(spec, place, entry, candidate, refusal)
             outcomes.append(Outcome(entry=entry, experiments=1, tree=entry.tree, verdict=kept.verdict, message=kept.message[:500]))
-        self.port.answered(order, outcomes)
+        self.port.answered(order, outcomes, waiting)
         return Outcomes(outcomes=tuple(outcomes))
 
     def review(self, order: Order, pull: Pull) -> Review:
-        """What people say of the winner's pull request now."""
+        """What people say of the winner's pull request now. What they want changed is evidence, for later campaigns too."""
         self._spec(order)
-        return self.port.reviewed(order, pull)
+        said = self.port.reviewed(order, pull)
+        if said.status == "changes":
+            remark = Remark(
+                campaign=order.campaign, spec=order.spec, review=said.review, by=said.by, text=said.text, kernel_tree=pull.kernel_tree
+            )
+            self.notebook.remark(remark)
+        return said
 
     def merge(self, order: Order, pull: Pull, approved_by: str) -> Merged:
         """Merge exactly the judged head, or nothing."""

@@ -82,11 +82,11 @@ class Terminal:
 
     def opened(self, order: Order, plan: Plan, experiments: Sequence[Experiment]) -> None:
         board = self.board
+        begun = "continues" if experiments or board.order is not None else "begins"
         board.order, board.plan = order, plan
         board.experiments = {one.id: one for one in experiments}
         board.round = max((one.round for one in experiments), default=0)
         lineages = ", ".join(f"{lineage.agent.name} ({lineage.agent.kind})" for lineage in plan.lineages)
-        begun = "continues" if experiments else "begins"
         self._say(f"campaign {order.campaign} {begun} on {plan.device}: {lineages}")
         for left_out in plan.left_out:
             self._say(f"{left_out.agent} is left out: {left_out.why}")
@@ -99,6 +99,9 @@ class Terminal:
 
     def detail(self, what: str) -> None:
         self.board.detail = what
+
+    def lost(self, why: str) -> None:
+        self._say(f"round {self.board.round}: lost: {why}")
 
     def recorded(self, experiment: Experiment) -> None:
         self.board.experiments[experiment.id] = experiment
@@ -129,7 +132,7 @@ class Terminal:
         table.add_row("now", Text(f"{board.doing}{board.detail and ': ' + board.detail} ({time.monotonic() - board.since:.0f} s)"))
         table.add_row("judged", Text(f"{len(board.experiments)}: {board.verdicts()}"))
         best = board.best()
-        table.add_row("best", Text(_measured(best) if best is not None else "nothing timed yet"))
+        table.add_row("best", Text(f"{_measured(best)}, {best.tier} by {best.agent}" if best is not None else "nothing timed yet"))
         table.add_row("left", Text(board.left()))
         return Group(table)
 
@@ -145,4 +148,4 @@ def _measured(experiment: Experiment) -> str:
     if experiment.speedup is None:
         return ""
     interval = f" ({experiment.interval[0]:.3f}–{experiment.interval[1]:.3f})" if experiment.interval is not None else ""
-    return f"{experiment.speedup:.3f}×{interval} over the {experiment.against}, {experiment.tier} by {experiment.agent}"
+    return f"{experiment.speedup:.3f}×{interval} over the {experiment.against}"

@@ -29,6 +29,7 @@ from bot.evidence.experiment import Experiment
 from runner.candidate import Candidate
 from runner.result import Result
 from runner.spec.load import LoadedSpec
+from runner.spec.models import Policy
 from runner.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -129,10 +130,16 @@ class Arrival:
 class ReviewPort(PublishPort, Protocol):
     """A place where people take part: they enter kernels, review the winner, and it is merged. `Changed` where the ground moved."""
 
-    def arrivals(self, order: Order) -> Sequence[Arrival]:
-        """The people's pull requests that are open now and belong to this campaign."""
+    def proceeding(self, order: Order, what: str) -> None:
+        """Tell people what is being done now, and what is known by now."""
 
-    def answered(self, order: Order, outcomes: Sequence[Outcome]) -> None:
+    def arrivals(self, order: Order, policy: Policy, waiting: Pull | None) -> Sequence[Arrival]:
+        """The people's pull requests that are open now, belong to this campaign and keep the spec's policy.
+
+        So is the pull request of the winner that is `waiting` for them, where somebody pushed another kernel over it.
+        """
+
+    def answered(self, order: Order, outcomes: Sequence[Outcome], waiting: Pull | None) -> None:
         """Tell people what came of the kernels that they entered."""
 
     def reviewed(self, order: Order, pull: Pull) -> Review:
@@ -153,6 +160,9 @@ class Watch(Protocol):
 
     def detail(self, what: str) -> None:
         """How far that is, within one evaluation."""
+
+    def lost(self, why: str) -> None:
+        """Nothing came of a run that was waited for; what it was to judge is asked for again while there is time."""
 
     def recorded(self, experiment: Experiment) -> None:
         """An experiment was added to the notebook."""

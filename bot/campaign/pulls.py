@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot import verdicts
-from bot.campaign.branches import PREFIX, Branches, branch_of, folder_of
+from bot import checks, comments, notices
+from bot.campaign.branches import Branches, Committed, branch_of, campaign_of, folder_of
 from bot.campaign.dashboard import Dashboard
-from bot.campaign.hosted import PERSON
-from bot.campaign.people import kernel_of
+from bot.campaign.lineages import Lineages, post
+from bot.campaign.opinions import opinion
+from bot.campaign.people import entered_by, kernel_of, number_of, numbers_of
 from bot.campaign.ports import Arrival, Changed, Closing, Release
-from bot.campaign.state import Course, Merged, Order, Outcome, Plan, Publication, Pull, Review, StopReason
+from bot.campaign.state import Course, Merged, Order, Outcome, Plan, Publication, Pull, Review, StopReason, Waiting
 from bot.campaign.store import Store
-from bot.decision import lineage_best, objected
 from bot.evidence.notebook import Notebook
 from bot.hosting import PullRequest, Repository
-from bot.hosting import Review as Said
+from bot.specs import Survey
 from runner.errors import FaultsError
 from runner.spec.models import Policy
-from runner.verdict import Verdict
 
-# The bounds of what the store may hold; a spec's own were checked when the candidate came in.
-STORED = Policy(max_files=64, max_bytes=4_000_000)
+# The comment that tells what became of a kernel that was pushed over a winner's; the winner's own table stays.
+PUSHED = "pushed"
 
 
 class PullRequests:
@@ -36,120 +35,137 @@ class PullRequests:
         self.store = store
         self.notebook = notebook
         self.bot = bot
-        self.dashboard = Dashboard(repository, branches, notebook)
+        self.lineages = Lineages(repository, branches, store, notebook, bot)
+        self.dashboard = Dashboard(repository, branches, store, notebook)
         # The pull requests that wait for people now, by campaign: for whoever looks on, and for nothing else.
         self.waiting: dict[str, Pull] = {}
 
     def started(self, order: Order, plan: Plan) -> None:
-        self._unchanged(order)
-        self.dashboard.show(order, "running")
+        self.unchanged(order)
+        if order.waiting is None:
+            self.dashboard.show(order, "judging the champion")
+
+    def proceeding(self, order: Order, what: str) -> None:
+        self.dashboard.show(order, what)
 
     def progressed(self, order: Order, course: Course) -> None:
-        self._unchanged(order)
-        for agent in order.agents:
-            best = _best(course, agent.name)
-            if best is not None and best.tree != order.champion:
-                self._lineage(order, agent.name, best)
-        self.dashboard.show(order, "running")
+        self.unchanged(order)
+        self.lineages.show(order, course)
+        self.dashboard.show(order, f"round {len(course.turns)} has ended" if course.turns else "running")
 
     def published(self, release: Release) -> Publication:
         """The winner's head with its evidence, its check and its table, and the request for a review."""
         order, winner = release.order, release.winner
-        self._unchanged(order)
-        now = self.branches.kernel_tree(self.repository.default_branch().sha, order.spec)
-        if now not in (order.champion, winner.kernel_tree):
+        base = self.unchanged(order)
+        if self.branches.kernel_tree(base, order.spec) not in (order.champion, winner.kernel_tree):
             told = f"{folder_of(order.spec)}/kernel was changed on the default branch since the campaign began"
-            return Publication(published=False, message=f"{told}, so nothing is merged; the winner is kept in its pull request")
-        pull, head = self._winning(release)
-        if not pull.fork:
-            head = self.branches.evidence(release, pull.branch, head, verdicts.evidence_message(release))
-        self.repository.kept_comment(pull.number, verdicts.RESULT, verdicts.winner_comment(release, head))
-        verdicts.winner_check(self.repository, release, head)
+            return Publication(published=False, message=f"{told}, so nothing is merged")
+        entered = number_of(order, winner.agent)
+        if entered is None:
+            pull, waiting, made = self._lineage(release)
+        else:
+            mine = self.repository.pull_request(entered)
+            if mine.state != "open" or self.branches.kernel_tree(mine.head, order.spec) != winner.kernel_tree:
+                what = "closed" if mine.state != "open" else "changed"
+                told = f"pull request {entered} was {what} after its kernel was confirmed"
+                return Publication(published=False, message=told, withdrawn=True)
+            pull, waiting, made = self._entered(release, base, mine)
+        evidence = self._evidence(made)
+        self.repository.kept_comment(pull.number, comments.RESULT, comments.winner_comment(release, evidence))
+        post(self.repository, made.head, f"{order.campaign}/{winner.kernel_tree}", checks.winner_check(release))
         # Called the winner only now that its head is the one to review. A person's pull request keeps the person's words.
         if pull.author == self.bot:
-            self.repository.edit_pull_request(pull.number, verdicts.winner_title(release), verdicts.winner_body(release))
-        if order.accept.approval == "required":
+            credit = notices.fork_credit(waiting.origin, waiting.author) if waiting.origin is not None else ""
+            self.repository.edit_pull_request(pull.number, comments.winner_title(release), comments.winner_body(release, credit))
+        needed = order.accept.approval == "required"
+        if needed:
             self.repository.request_review(pull.number)
-        self.dashboard.show(order, "waiting" if order.accept.approval == "required" else "merging", pull.number)
-        return Publication(
-            published=True,
-            message=f"pull request {pull.number}",
-            pull=Pull(number=pull.number, head=head, kernel_tree=winner.kernel_tree),
-        )
+        self.dashboard.show(order, "waiting for a review" if needed else "merging", pull.number, Waiting(winner=winner, pull=waiting))
+        return Publication(published=True, message=f"pull request {pull.number}", pull=waiting)
 
-    def arrivals(self, order: Order) -> Sequence[Arrival]:
-        base = self._unchanged(order)
+    def arrivals(self, order: Order, policy: Policy, waiting: Pull | None) -> Sequence[Arrival]:
+        base = self.unchanged(order)
         found = []
         for pull in self.repository.pull_requests(state="open"):
-            if pull.author == self.bot or pull.branch.startswith(PREFIX) or order.submission not in (None, pull.number):
+            pushed = waiting is not None and waiting.number == pull.number and waiting.head != pull.head
+            if not pushed and not self._asks(order, pull):
                 continue
             try:
-                kernel = kernel_of(self.branches.clone, base, pull)
-            except FaultsError:
-                continue  # told in a check of its own when it was pushed
+                kernel = kernel_of(self.branches.clone, base, pull, lambda _: policy)
+            except FaultsError as error:
+                post(self.repository, pull.head, f"specs/{pull.head}", checks.spec_check(Survey(pull.head, (), error.faults)))
+                continue
             if kernel is not None and kernel.spec == order.spec:
                 found.append(Arrival(pull.number, pull.head, pull.author, kernel.candidate))
         return found
 
-    def answered(self, order: Order, outcomes: Sequence[Outcome]) -> None:
+    def answered(self, order: Order, outcomes: Sequence[Outcome], waiting: Pull | None) -> None:
         for outcome in outcomes:
-            number = int(outcome.entry.agent.removeprefix(PERSON))
+            number = number_of(order, outcome.entry.agent)
+            assert number is not None, "only people's kernels are answered"
             pull = self.repository.pull_request(number)
             if self.branches.kernel_tree(pull.head, order.spec) == outcome.entry.tree:
-                self._told(order, pull, pull.head, outcome)
+                marker = PUSHED if waiting is not None and waiting.number == number else comments.RESULT
+                self.lineages.told(order, pull, pull.head, outcome, marker)
 
     def reviewed(self, order: Order, pull: Pull) -> Review:
         """An approval counts for exactly the judged head; so does a request for changes, which goes before any approval."""
-        self._unchanged(order)
+        base = self.unchanged(order)
         request = self.repository.pull_request(pull.number)
+        said = opinion(self.repository.reviews(pull.number), pull.head, (self.bot, request.author, pull.author))
         if request.merged:
-            return Review(status="approved", by=self._approver(pull) or request.merged_by or "")
+            if request.head != pull.head:
+                told = f"pull request {pull.number} was merged by {request.merged_by or 'somebody'} at another head than the judged one"
+                raise Changed(StopReason.KERNEL_CHANGED, told)
+            return Review(status="approved", by=said.approver or request.merged_by or "")
         if request.state != "open":
             return Review(status="closed")
-        if request.head != pull.head:
-            verdicts.moved(self.repository, pull, request.head)
-            return Review(status="waiting")
-        latest: dict[str, Said] = {}
-        for review in self.repository.reviews(pull.number):
-            if review.counts and review.author not in (self.bot, request.author):
-                latest[review.author] = review
-        asked = [one for one in latest.values() if one.state == "CHANGES_REQUESTED" and one.commit == pull.head]
-        if asked:
-            return Review(status="changes", by=asked[0].author, text=asked[0].body[:4000], review=asked[0].id)
-        approver = self._approver(pull)
         self.waiting[order.campaign] = pull
-        return Review(status="approved", by=approver) if approver else Review(status="waiting")
+        if request.head != pull.head:
+            judged = self._judged(order, base, request)
+            if judged and self.branches.kernel_tree(request.head, order.spec) == pull.kernel_tree:
+                return Review(status="moved")
+            self.repository.kept_comment(pull.number, comments.STATE, notices.moved(pull, request.head, judged))
+            return Review(status="pushed")
+        if said.objection is not None:
+            one = said.objection
+            return Review(status="changes", by=one.author, text=one.body[:4000], review=one.id)
+        return Review(status="approved", by=said.approver) if said.approver else Review(status="waiting")
 
     def merged(self, order: Order, pull: Pull, approved_by: str) -> Merged:
-        self._unchanged(order)
+        base = self.unchanged(order)
         request = self.repository.pull_request(pull.number)
         if not request.merged:
-            now = self.branches.kernel_tree(self.repository.default_branch().sha, order.spec)
-            if now != order.champion:
+            if self.branches.kernel_tree(base, order.spec) != order.champion:
                 raise Changed(StopReason.KERNEL_CHANGED, "the kernel on the default branch was changed before the winner was merged")
-            title, message = verdicts.merge_message(order, pull, approved_by)
-            merge = self.repository.merge(pull.number, pull.head, title, message)
+            merge = self.repository.merge(pull.number, pull.head, *comments.merge_message(order, pull, approved_by))
             if not merge.merged:
-                verdicts.not_merged(self.repository, pull, merge.message)
+                self.repository.kept_comment(pull.number, comments.STATE, notices.not_merged(merge.message))
                 return Merged(merged=False, message=merge.message)
             request = self.repository.pull_request(pull.number)
         self.branches.clone.fetch()
-        tree = self.branches.kernel_tree(request.merge_commit or "", order.spec) or ""
-        return Merged(
-            merged=True, sha=request.merge_commit or "", number=pull.number, approved_by=approved_by, kernel_tree=tree, head=request.head
-        )
+        sha = request.merge_commit or ""
+        if self.branches.spec_hash(sha, order.spec) != order.spec_hash:
+            self.repository.kept_comment(pull.number, comments.STATE, notices.spec_overtaken(order))
+        if pull.origin is not None:
+            self.repository.kept_comment(pull.origin, comments.CLOSED, notices.fork_merged(pull.number, sha))
+            self.repository.close(pull.origin)
+        tree = self.branches.kernel_tree(sha, order.spec) or ""
+        return Merged(merged=True, sha=sha, number=pull.number, approved_by=approved_by, kernel_tree=tree, head=request.head)
 
     def ended(self, closing: Closing) -> tuple[str, ...]:
-        """Close what did not win, with the reason; the dashboard tells the end."""
+        """Close what did not win, with the reason, and tell the people whose kernels did not; the dashboard tells the end."""
         order, ending = closing.order, closing.ending
+        self.lineages.close(order, ending)
+        agents = {one.agent for one in self.notebook.experiments(order.spec, campaign=order.campaign)}
+        entered = numbers_of(order, agents)
         for pull in self.repository.pull_requests(state="open"):
-            if pull.author == self.bot and pull.branch.startswith(f"{PREFIX}{order.campaign}/"):
-                self.repository.kept_comment(pull.number, verdicts.CLOSED, verdicts.closing_comment(ending))
-                self.repository.close(pull.number)
+            if pull.number in entered and pull.author != self.bot:
+                self.repository.kept_comment(pull.number, comments.STATE, notices.not_chosen(ending))
         self.dashboard.ended(closing)
         return ()
 
-    def _unchanged(self, order: Order) -> str:
+    def unchanged(self, order: Order) -> str:
         """The default branch's commit, where the spec is still the one that the campaign is about; `Changed` where it isn't."""
         self.branches.clone.fetch()
         commit = self.repository.default_branch().sha
@@ -163,50 +179,52 @@ class PullRequests:
             raise Changed(StopReason.SPEC_CHANGED, told)
         return commit
 
-    def _lineage(self, order: Order, agent: str, best: Outcome) -> PullRequest:
-        """A lineage's pull request, with its head at this kernel."""
-        branch = branch_of(order.campaign, agent)
-        candidate = self.store.candidate(best.tree, STORED)
-        head = self.branches.lineage(order, agent, self.repository.head(branch), candidate, verdicts.commit_message(order, best))
-        title, body = verdicts.lineage_title(order, agent), verdicts.lineage_body(order, best)
-        pull = self.repository.open_pull_request(branch, title, body)
-        self._told(order, pull, head, best)
-        return pull
-
-    def _told(self, order: Order, pull: PullRequest, head: str, outcome: Outcome) -> None:
-        """The verdict on a pull request's head: its table in the one kept comment, and its check."""
-        result = self.store.result(outcome.result) if outcome.result is not None else None
-        self.repository.kept_comment(pull.number, verdicts.RESULT, verdicts.result_comment(order, outcome, result, head))
-        verdicts.check(self.repository, order, outcome, head)
-
-    def _winning(self, release: Release) -> tuple[PullRequest, str]:
-        """The winner's pull request and its head, which holds the winner's kernel."""
+    def _lineage(self, release: Release) -> tuple[PullRequest, Pull, Committed]:
+        """The winner's pull request where a lineage found it, with the evidence pushed."""
         order, winner = release.order, release.winner
-        if winner.agent.startswith(PERSON):
-            pull = self.repository.pull_request(int(winner.agent.removeprefix(PERSON)))
-            if self.branches.kernel_tree(pull.head, order.spec) != winner.kernel_tree:
-                raise Changed(StopReason.KERNEL_CHANGED, f"pull request {pull.number} was changed after its kernel was confirmed")
-            return pull, pull.head
         branch = branch_of(order.campaign, winner.agent)
-        message = verdicts.winner_commit_message(release)
-        head = self.branches.lineage(order, winner.agent, self.repository.head(branch), release.candidate, message)
-        return self.repository.open_pull_request(branch, verdicts.winner_title(release), verdicts.winner_body(release)), head
+        head, _ = self.lineages.head(order, winner.agent, release.candidate, comments.winner_commit_message(release))
+        made = self.branches.evidence(release, order.commit, head, comments.evidence_message(release))
+        if made.head != head:
+            self.branches.push(branch, made.head, head)
+        pull = self.repository.open_pull_request(branch, comments.winner_title(release), comments.winner_body(release))
+        return pull, Pull(number=pull.number, head=made.head, kernel_tree=winner.kernel_tree), made
 
-    def _approver(self, pull: Pull) -> str:
-        """Who approves exactly this head and may; empty when nobody does."""
-        request = self.repository.pull_request(pull.number)
-        latest = {one.author: one for one in self.repository.reviews(pull.number) if one.counts}
-        approving = [one for one in latest.values() if one.state == "APPROVED" and one.commit == pull.head]
-        return next((one.author for one in approving if one.author not in (self.bot, request.author)), "")
+    def _entered(self, release: Release, base: str, mine: PullRequest) -> tuple[PullRequest, Pull, Committed]:
+        """The winner's pull request where a person entered it. A fork's branch is not the bot's to push to: its commits get another."""
+        order, winner = release.order, release.winner
+        common = self.branches.clone.merge_base(base, mine.head)
+        made = self.branches.evidence(release, common, mine.head, comments.evidence_message(release))
+        author = mine.author if mine.author != self.bot else self.store.pusher(mine.head)
+        pull = Pull(number=mine.number, head=made.head, kernel_tree=winner.kernel_tree, author=author)
+        if not mine.fork:
+            if made.head != mine.head:
+                self.branches.push(mine.branch, made.head, mine.head)
+            return mine, pull, made
+        branch = branch_of(order.campaign, entered_by(mine.number))
+        before = self.repository.head(branch)
+        if before != made.head:
+            self.branches.push(branch, made.head, before)
+        body = comments.winner_body(release, notices.fork_credit(mine.number, author))
+        own = self.repository.open_pull_request(branch, comments.winner_title(release), body)
+        self.repository.kept_comment(mine.number, comments.STATE, notices.fork_waits(own.number))
+        return own, pull.model_copy(update={"number": own.number, "origin": mine.number}), made
 
+    def _evidence(self, made: Committed) -> comments.Evidence:
+        url = self.repository.file_url
+        return comments.Evidence(made.head, made.result, url(made.head, made.result), url(made.head, made.plot))
 
-def _best(course: Course, agent: str) -> Outcome | None:
-    """What a lineage shows: the best that was accepted in full, else the best that was screened; nothing that a person objected to."""
-    refused = objected(course)
-    judged = [turn.judged for turn in course.turns if turn.judged is not None and turn.judged.entry.agent == agent]
-    good = [one for one in judged if one.verdict is Verdict.ACCEPTED and one.tree not in refused]
-    if good:
-        return max(good, key=lambda one: one.strength or 0.0)
-    best = lineage_best(course, agent)
-    full = next((one for one in judged if best is not None and one.tree == best.tree), None)
-    return None if best is None or best.tree in refused else full or best
+    def _asks(self, order: Order, pull: PullRequest) -> bool:
+        """Whether an open pull request is a person's that this campaign may judge."""
+        own = pull.author == self.bot or (campaign_of(pull.branch) is not None and not pull.fork)
+        return not own and order.submission in (None, pull.number)
+
+    def _judged(self, order: Order, base: str, request: PullRequest) -> bool:
+        """Whether a head that was pushed over a winner's is judged: it changes nothing but the kernel, as far as can be said now."""
+        if order.waiting is not None and order.waiting.pull.number == request.number:
+            return False
+        try:
+            kernel = kernel_of(self.branches.clone, base, request, lambda _: Policy())
+        except FaultsError:
+            return True  # told at their lines
+        return kernel is not None and kernel.spec == order.spec

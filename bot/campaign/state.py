@@ -40,11 +40,44 @@ class StopReason(StrEnum):
     REFUSED = "changes_requested"
 
 
+class Winner(State):
+    """The confirmed candidate. `result` is the confirmation's, the one that counts."""
+
+    agent: str
+    kernel_tree: str
+    speedup: float
+    interval: tuple[float, float]
+    result: str
+    found: str
+    over_champion: tuple[float, tuple[float, float]] | None = None
+
+
+class Pull(State):
+    """A pull request that waits for its merge: exactly this head, and the kernel tree that was judged there.
+
+    `author` is the person whose kernel it is, who may not approve it; `origin` the person's own pull request where that came from a fork.
+    """
+
+    number: int
+    head: str
+    kernel_tree: str
+    author: str = ""
+    origin: int | None = None
+
+
+class Waiting(State):
+    """A winner that waits for people, as the forge tells it when everything else was lost."""
+
+    winner: Winner
+    pull: Pull
+
+
 class Order(State):
     """What was asked for when the campaign began. It never changes afterwards, whatever a later command says.
 
     `commit` is the commit of the default branch that the campaign began from, empty where it is published in a working tree.
-    `submission` is the person's pull request that a campaign without agents of its own is about.
+    `submission` is the person's pull request that a campaign without agents of its own is about. `waiting` is the winner that a lost
+    database knew of: the campaign goes on from there.
     """
 
     campaign: str
@@ -60,6 +93,7 @@ class Order(State):
     started: str
     commit: str = ""
     submission: int | None = None
+    waiting: Waiting | None = None
 
     @property
     def hosted(self) -> bool:
@@ -204,49 +238,50 @@ class Objection(State):
     confirmations: int
 
 
+class Replacement(State):
+    """A person pushed another kernel, `by`, to the pull request `number` of a winner, `tree`, and it was accepted: it takes its place."""
+
+    number: int
+    tree: str
+    by: str
+
+
 class Course(State):
-    """All that was decided on so far: the champion's own judgement, the rounds, what people entered, and the confirmations."""
+    """All that was decided on so far: the champion's own judgement, the rounds, what people entered, and the confirmations.
+
+    `withdrawn` are the kernels that a person took back, by closing or changing the pull request that they were entered by.
+    """
 
     champion: Outcome
     turns: tuple[Turn, ...] = ()
     confirmations: tuple[Outcome, ...] = ()
     entered: tuple[Outcome, ...] = ()
     objections: tuple[Objection, ...] = ()
-
-
-class Winner(State):
-    """The confirmed candidate. `result` is the confirmation's, the one that counts."""
-
-    agent: str
-    kernel_tree: str
-    speedup: float
-    interval: tuple[float, float]
-    result: str
-    found: str
-    over_champion: tuple[float, tuple[float, float]] | None = None
-
-
-class Pull(State):
-    """A pull request that waits for its merge: exactly this head, and the kernel tree that was judged there."""
-
-    number: int
-    head: str
-    kernel_tree: str
+    replacements: tuple[Replacement, ...] = ()
+    withdrawn: tuple[str, ...] = ()
 
 
 class Publication(State):
-    """What publishing did: the files written, or why nothing was. With `pull` it is complete only when that is merged."""
+    """What publishing did: the files written, or why nothing was. With `pull` it is complete only when that is merged.
+
+    `withdrawn`: the person who entered the kernel took it back, so another one may win.
+    """
 
     published: bool
     message: str
     files: tuple[str, ...] = ()
     pull: Pull | None = None
+    withdrawn: bool = False
 
 
 class Review(State):
-    """What people say of a winner's pull request. `review` and `text` are those of the request for changes."""
+    """What people say of a winner's pull request. `review` and `text` are those of the request for changes.
 
-    status: Literal["waiting", "approved", "changes", "closed"]
+    `pushed`: its head holds something else than what was judged. `moved`: another head, and the very kernel that was judged, so it only
+    has to be published again.
+    """
+
+    status: Literal["waiting", "approved", "changes", "closed", "pushed", "moved"]
     by: str = ""
     text: str = ""
     review: int = 0

@@ -36,11 +36,12 @@ from bot.campaign.state import (
     Tuning,
     Winner,
 )
-from bot.campaign.store import Store
+from bot.campaign.store import STORED, Store
 from bot.decision import lineage_best
 from bot.evidence.experiment import Experiment
 from bot.evidence.notebook import Notebook
 from bot.evidence.novelty import is_known, normalized_hash
+from bot.evidence.remark import Remark
 from runner.candidate import Candidate, read_candidate
 from runner.errors import FactoryError
 from runner.spec.load import LoadedSpec, load_spec
@@ -54,11 +55,11 @@ Gate = Callable[[Candidate], str | None]
 AgentFactory = Callable[[AgentSpec, Gate], Agent]
 
 
-def lessons_of(experiments: Sequence[Experiment]) -> list[Lesson]:
-    """What a spec's experiments teach. The statistics behind it are imported when they are first needed."""
+def lessons_of(experiments: Sequence[Experiment], remarks: Sequence[Remark] = ()) -> list[Lesson]:
+    """What a spec's experiments teach, and what people said of its kernels. The statistics are imported when they are first needed."""
     from bot.evidence.lessons import learn
 
-    return learn(over_baseline(experiments))
+    return learn(over_baseline(experiments), remarks)
 
 
 class Steps:
@@ -144,6 +145,9 @@ class Steps:
         # Of this campaign's experiments the earlier rounds' only: so a proposal that is asked for again is the same.
         known = self.notebook.experiments(order.spec, first=order.campaign)
         experiments = over_baseline([one for one in known if one.campaign != order.campaign or one.round < number])
+        # For the same reason only what people had said of this campaign by now.
+        heard = {objection.review for objection in course.objections}
+        remarks = [one for one in self.notebook.remarks(order.spec) if one.campaign != order.campaign or one.review in heard]
         brief = Brief(
             spec=spec,
             campaign=order.campaign,
@@ -153,10 +157,12 @@ class Steps:
             start=self.store.candidate(lineage.start, policy),
             best=self.store.candidate(best.tree, policy) if best is not None else None,
             experiments=experiments,
-            lessons=lessons_of(experiments),
+            lessons=lessons_of(experiments, remarks),
             trials=trials,
             seed=_seed(order, number, name),
             device=plan.device,
+            remarks=remarks,
+            refused=self._refused(remarks),
         )
         agent = self._agent(spec, lineage.agent)
         entries: list[Entry] = []
@@ -194,7 +200,7 @@ class Steps:
     def evaluate(self, order: Order, plan: Plan, entries: Sequence[Entry], seconds: float) -> Outcomes:
         """Evaluate a batch at the port."""
         spec = self._judged(order, plan)
-        self.watch.doing(entries[0].round, _kind(entries[0]))
+        self.watch.doing(entries[0].round, kind(entries[0]))
         return Outcomes(outcomes=tuple(self.evaluation.evaluate(spec, entries, seconds)))
 
     def report(self, order: Order, course: Course) -> Count:
@@ -285,7 +291,12 @@ class Steps:
         return self.notebook.experiments(order.spec, campaign=order.campaign)
 
     def _lessons(self, order: Order) -> list[Lesson]:
-        return lessons_of(self.notebook.experiments(order.spec, first=order.campaign))
+        return lessons_of(self.notebook.experiments(order.spec, first=order.campaign), self.notebook.remarks(order.spec))
+
+    def _refused(self, remarks: Sequence[Remark]) -> dict[str, Candidate]:
+        """The kernels that people asked to change, as far as they are kept."""
+        trees = {remark.kernel_tree for remark in remarks}
+        return {tree: self.store.candidate(tree, STORED) for tree in sorted(trees) if self.store.candidate_folder(tree).exists()}
 
 
 def full_entry(order: Order, best: Outcome, first: int) -> Entry:
@@ -326,7 +337,8 @@ def confirmation_entries(judged: Outcome, over_champion: bool) -> tuple[Entry, .
     )
 
 
-def _kind(entry: Entry) -> str:
+def kind(entry: Entry) -> str:
+    """What is done with an entry, in words."""
     if entry.fresh:
         return f"confirming over the {entry.against}"
     return "screening" if entry.tier == "screening" else "judging in full"

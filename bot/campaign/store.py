@@ -4,6 +4,7 @@
     results/<sha256>.json            a full result
     evaluations/<experiment id>      the sha256 of that experiment's result
     priors/<sha256>.json             a warm start for a search
+    pushers/<commit>                 who pushed it to a campaign's branch
 
 Every file is complete or absent: it is written beside its place and renamed.
 """
@@ -24,6 +25,8 @@ from runner.result import Result
 from runner.spec.models import Policy
 from runner.tuning import Trial
 
+# The bounds of what the store may hold; a spec's own were checked when the candidate came in.
+STORED = Policy(max_files=64, max_bytes=4_000_000)
 _TRIALS = TypeAdapter(tuple[Trial, ...])
 
 
@@ -80,6 +83,10 @@ class Store:
         write_atomically(self._link(experiment), sha.encode())
         return sha
 
+    def put_evidence(self, data: bytes) -> str:
+        """Keep a full result as it was published; returns its hash."""
+        return self._put("results", data)
+
     def result(self, sha: str) -> Result:
         """A full result by its hash."""
         try:
@@ -93,6 +100,15 @@ class Store:
         """The hash of an experiment's result, or None where none was kept."""
         link = self._link(experiment)
         return link.read_text().strip() if link.is_file() else None
+
+    def put_pusher(self, commit: str, login: str) -> None:
+        """Keep who pushed a commit, as a signed delivery told."""
+        write_atomically(self.folder / "pushers" / commit, login.encode())
+
+    def pusher(self, commit: str) -> str:
+        """Who pushed a commit, empty where no delivery told."""
+        path = self.folder / "pushers" / commit
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
 
     def put_prior(self, trials: Sequence[Trial]) -> str:
         """Keep a warm start; returns its hash."""

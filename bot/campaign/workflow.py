@@ -1,17 +1,19 @@
 """The campaign as a durable workflow: plan, rounds of propose → gate → evaluate → decide, confirmation, publication, end.
 
 Everything that reads the world is a step, whose output the engine keeps; what stands between the steps is a pure function of those
-outputs. So the workflow, run again after a crash, comes to the same place. Change it only through `DBOS.patch`.
+outputs. So the workflow, run again after a crash, comes to the same place. Change it only so that what was recorded before is read as it
+was: where an output says what no earlier one could say, or behind `DBOS.patch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from dbos import DBOS, DBOSConfiguredInstance
 
 from bot.campaign.hosted import HostedSteps
+from bot.campaign.people import entered_by
 from bot.campaign.ports import Changed, Suspended
 from bot.campaign.state import (
     Count,
@@ -30,14 +32,17 @@ from bot.campaign.state import (
     Plan,
     Publication,
     Pull,
+    Replacement,
     Review,
     State,
     StopReason,
     Turn,
+    Waiting,
     Winner,
 )
 from bot.campaign.steps import Steps, confirmation_entries, ending, full_entry
 from bot.decision import Decision, Move, active, confirmation_reserve, decide, must_beat_champion, to_judge, winner
+from runner.verdict import Verdict
 
 StateT = TypeVar("StateT", bound=State)
 GuardedT = TypeVar("GuardedT")
@@ -107,36 +112,51 @@ class _Run:
         self.workflow = workflow
         self.order = order
         self.steps = steps
+        self.course: Course | None = None
 
     def run(self) -> Ending:
         """From the plan to the end."""
         order, steps = self.order, self.steps
-        course: Course | None = None
         try:
             plan = self._step("plan", Plan, lambda: steps.plan(order))
             self.workflow.plans[order.campaign] = plan
             steps.watch.opened(order, plan, steps.notebook.experiments(order.spec, campaign=order.campaign))
             self._step("start", Count, lambda: steps.start(order, plan))
-            course = Course(champion=self._step("champion", Outcome, lambda: steps.champion(order, plan)))
-            spent = self._step("count", Count, lambda: steps.count(order, 0))
-            end: Ending | None = None
-            while end is None:
-                course, spent = self._entered(plan, course, spent)
-                decision = decide(order, plan, course, spent)
-                if decision.move is Move.PLAY:
-                    course = self._round(plan, course, decision)
-                elif decision.move is Move.CONFIRM:
-                    course = self._confirmation(plan, course, decision)
-                else:
-                    came = self._publication(plan, course, decision)
-                    if isinstance(came, Ending):
-                        end = came
-                        break
-                    course = came
-                spent = self._report(course)
+            end = self._recovered(plan, order.waiting) if order.waiting is not None else self._played(plan)
         except Stopped as stopped:
-            end = ending(order, course, stopped.stop, str(stopped))
+            end = ending(order, self.course, stopped.stop, str(stopped))
         return self._step("end", Ending, lambda: steps.end(order, end))
+
+    def _recovered(self, plan: Plan, waiting: Waiting) -> Ending:
+        """A database was lost, and the forge still held the winner: people decide on it before anything is judged again."""
+        came = self._approval(plan, None, waiting.pull)
+        if isinstance(came, Objection):
+            return self._played(plan, came)
+        assert isinstance(came, Merged), "without a course nothing is entered"
+        publication = Publication(published=True, message=f"pull request {waiting.pull.number}", pull=waiting.pull)
+        reason = "the winner was confirmed in fresh processes, before the bot's records were lost"
+        return ending(self.order, None, StopReason.CONFIRMED, reason, waiting.winner, publication, came)
+
+    def _played(self, plan: Plan, *objections: Objection) -> Ending:
+        """From the champion's judgement to the end."""
+        order, steps = self.order, self.steps
+        champion = self._step("champion", Outcome, lambda: steps.champion(order, plan))
+        self.course = course = Course(champion=champion, objections=objections)
+        spent = self._step("count", Count, lambda: steps.count(order, 0))
+        while True:
+            course, spent = self._entered(plan, course, spent)
+            decision = decide(order, plan, course, spent)
+            if decision.move is Move.PLAY:
+                course = self._round(plan, course, decision)
+            elif decision.move is Move.CONFIRM:
+                course = self._confirmation(plan, course, decision)
+            else:
+                came = self._publication(plan, course, decision)
+                if isinstance(came, Ending):
+                    return came
+                course = came
+            self.course = course
+            spent = self._report(course)
 
     def _round(self, plan: Plan, course: Course, decision: Decision) -> Course:
         share = decision.share
@@ -191,31 +211,34 @@ class _Run:
     def _report(self, course: Course) -> Count:
         return self._step("report", Count, lambda: self.steps.report(self.order, course))
 
-    def _entered(self, plan: Plan, course: Course, spent: Count) -> tuple[Course, Count]:
+    def _entered(self, plan: Plan, course: Course, spent: Count, waiting: Pull | None = None) -> tuple[Course, Count]:
         """Judge what people entered since it was last looked. A working tree has no such place."""
         order = self.order
         if not order.hosted:
             return course, spent
         steps = self._hosted()
-        arrived = self._step("arrivals", Entries, lambda: steps.arrivals(order, course, spent))
+        arrived = self._step("arrivals", Entries, lambda: steps.arrivals(order, course, spent, waiting))
         if not arrived.entries:
             return course, spent
-        outcomes = self._step("enter", Outcomes, lambda: steps.enter(order, plan, arrived.entries)).outcomes
+        outcomes = self._step("enter", Outcomes, lambda: steps.enter(order, plan, arrived.entries, waiting)).outcomes
         entered = course.model_copy(update={"entered": (*course.entered, *outcomes)})
         return entered, self._step("count", Count, lambda: steps.count(order, len(course.turns)))
 
     def _publication(self, plan: Plan, course: Course, decision: Decision) -> Ending | Course:
-        """The end; or the course with an objection, which goes on."""
+        """The end; or the course after what a person did to the winner, which goes on."""
         assert decision.stop is not None
         best, order = winner(course), self.order
         if best is None:
             return ending(order, course, decision.stop, decision.reason)
         publication = self._publish(best)
+        if publication.withdrawn:
+            return course.model_copy(update={"withdrawn": (*course.withdrawn, best.kernel_tree)})
         merged: Merged | None = None
         if publication.pull is not None:
             came = self._approval(plan, course, publication.pull)
             if isinstance(came, Course):
                 return came
+            assert isinstance(came, Merged), "an objection to a course is in the course"
             merged = came
         stop = decision.stop if publication.published or not order.publish else StopReason.KERNEL_CHANGED
         return ending(order, course, stop, decision.reason, best, publication, merged)
@@ -223,10 +246,11 @@ class _Run:
     def _publish(self, best: Winner) -> Publication:
         return self._step("publish", Publication, lambda: self.steps.publish(self.order, best))
 
-    def _approval(self, plan: Plan, course: Course, pull: Pull) -> Merged | Course:
-        """Wait until people approve exactly this head, and merge it; or until they ask for changes, and go on from there.
+    def _approval(self, plan: Plan, course: Course | None, pull: Pull) -> Merged | Course | Objection:
+        """Wait until people approve exactly this head, and merge it; or until they want something else, and go on from there.
 
-        What happens meanwhile is heard at the mailbox, and looked for by itself where nothing was heard.
+        Without a course (its database was lost) an objection is given back by itself. What happens meanwhile is heard at the mailbox,
+        and looked for by itself where nothing was heard.
         """
         order, steps = self.order, self._hosted()
         wait = LOOK_SECONDS
@@ -237,12 +261,20 @@ class _Run:
                     StopReason.CLOSED, f"the pull request of the winner was closed by {review.by or 'somebody'} before it was merged"
                 )
             if review.status == "changes":
-                return _objected(course, pull, review)
-            if review.status == "approved" or order.accept.approval == "none":
+                objection = _objection(course, pull, review)
+                return objection if course is None else course.model_copy(update={"objections": (*course.objections, objection)})
+            if review.status == "moved" and course is not None:
+                return course  # the same kernel under another head: it is published again
+            if review.status == "approved" or (order.accept.approval == "none" and review.status == "waiting"):
                 merged = self._merge(pull, review.by)
                 if merged.merged:
                     return merged
-            course, _ = self._entered(plan, course, Count(candidates=0, device_seconds=0.0))
+            if course is not None:
+                before = len(course.entered)
+                course, _ = self._entered(plan, course, Count(candidates=0, device_seconds=0.0), pull)
+                replacement = _replacement(course.entered[before:], pull)
+                if replacement is not None and DBOS.patch("a kernel that is pushed over a winner takes its place"):
+                    return course.model_copy(update={"replacements": (*course.replacements, replacement)})
             heard = DBOS.recv(MAILBOX, timeout_seconds=wait)
             wait = LOOK_SECONDS if heard is not None else min(wait * 2, LOOK_SECONDS_MAX)
 
@@ -261,14 +293,20 @@ class _Run:
         return model.model_validate(output)
 
 
-def _objected(course: Course, pull: Pull, review: Review) -> Course:
-    """The course in which this kernel is no candidate any more, since a person asked for changes."""
-    objection = Objection(
+def _objection(course: Course | None, pull: Pull, review: Review) -> Objection:
+    """A person's request for changes: this kernel is no candidate any more."""
+    return Objection(
         review=review.review,
         by=review.by,
         text=review.text,
         tree=pull.kernel_tree,
-        turns=len(course.turns),
-        confirmations=len(course.confirmations),
+        turns=len(course.turns) if course is not None else 0,
+        confirmations=len(course.confirmations) if course is not None else 0,
     )
-    return course.model_copy(update={"objections": (*course.objections, objection)})
+
+
+def _replacement(entered: Sequence[Outcome], pull: Pull) -> Replacement | None:
+    """The accepted kernel that was pushed over a winner's, the last one."""
+    mine = [one for one in entered if one.entry.agent == entered_by(pull.number) and one.tree != pull.kernel_tree]
+    good = [one for one in mine if one.verdict is Verdict.ACCEPTED]
+    return Replacement(number=pull.number, tree=pull.kernel_tree, by=good[-1].tree) if good else None

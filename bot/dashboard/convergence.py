@@ -15,6 +15,7 @@ from runner.verdict import Verdict
 
 # Okabe and Ito's palette: told apart with every common kind of colour vision, and in grey by the line styles below.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+NAME = 20  # so much of a lineage's name fits into the legend
 _STYLES = ("-", "--", "-.", ":")
 _INK, _MUTED, _GRID, _FAILED = "#24292f", "#57606a", "#d8dee4", "#cf222e"
 _SIGNS = {
@@ -31,21 +32,22 @@ _SIGNS = {
 
 
 def write_plot(experiments: Sequence[Experiment], path: Path, *, min_speedup: float | None = None, title: str = "") -> None:
-    """Write a campaign's convergence as a picture (PNG, or what the path's suffix says), 1,800 × 960 pixels.
+    """Write a campaign's convergence as a picture (PNG, or what the path's suffix says), 1,440 × 1,320 pixels.
 
+    It is made to be read in a page's column and on a telephone too: few inches, so that its letters are large, and the legend below.
     Experiments count in the order in which they were made. `min_speedup` draws the bar that a winner must clear.
     """
     ordered = sorted(experiments, key=lambda experiment: (experiment.created, experiment.id))
-    figure = Figure(figsize=(9, 4.8), dpi=200, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(6, 5.5), dpi=240, layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     places = {experiment.id: number for number, experiment in enumerate(ordered, start=1)}
     for number, agent in enumerate(dict.fromkeys(experiment.agent for experiment in ordered)):
         mine = [experiment for experiment in ordered if experiment.agent == agent]
-        _draw_lineage(axes, plain(agent), mine, places, number, len(ordered))
+        _draw_lineage(axes, plain(agent, NAME), mine, places, number, len(ordered))
     _draw_full(axes, ordered)
     _draw_failures(axes, ordered, places)
     _draw_bars(axes, min_speedup)
-    _dress(axes, len(ordered), plain(title))
+    _dress(figure, axes, len(ordered), plain(title))
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         # A title in a script that the font lacks is shown with boxes; that is no reason to fail or to print.
@@ -53,9 +55,9 @@ def write_plot(experiments: Sequence[Experiment], path: Path, *, min_speedup: fl
         figure.savefig(path, metadata={"Software": None} if path.suffix == ".png" else None)
 
 
-def plain(text: str) -> str:
+def plain(text: str, limit: int = 60) -> str:
     """Text for a picture: `$` would begin a formula, and a line has an end."""
-    return " ".join(text.split())[:80].replace("\\", "").replace("$", r"\$")
+    return " ".join(text.split())[:limit].replace("\\", "").replace("$", r"\$")
 
 
 def _draw_lineage(axes: Axes, agent: str, mine: Sequence[Experiment], places: dict[str, int], number: int, last: int) -> None:
@@ -66,6 +68,8 @@ def _draw_lineage(axes: Axes, agent: str, mine: Sequence[Experiment], places: di
     for place, speedup, experiment in timed:
         if experiment.tier == "full":
             face = colour if experiment.verdict is Verdict.ACCEPTED else "white"
+            if experiment.interval is not None:
+                axes.vlines(place, *experiment.interval, color=colour, linewidth=1.1, zorder=4)
             axes.scatter(place, speedup, s=44, marker="D", facecolors=face, edgecolors=colour, linewidths=1.4, zorder=5)
     best, steps = 0.0, []
     for place, speedup, _ in timed:
@@ -75,7 +79,7 @@ def _draw_lineage(axes: Axes, agent: str, mine: Sequence[Experiment], places: di
         steps.append((last, best))
         style = _STYLES[number % len(_STYLES)]
         xs, ys = [place for place, _ in steps], [speedup for _, speedup in steps]
-        label = f"{agent}: best seen {best:.2f}×"
+        label = f"{agent}: best {best:.2f}×"
         axes.step(xs, ys, where="post", color=colour, linestyle=style, linewidth=1.8, label=label, zorder=4)
     else:
         axes.plot([], [], color=colour, label=f"{agent}: nothing timed")
@@ -114,12 +118,13 @@ def _draw_bars(axes: Axes, min_speedup: float | None) -> None:
         axes.axhline(min_speedup, color=_MUTED, linewidth=1.0, linestyle=(0, (4, 3)), zorder=2, label=f"to be accepted: {min_speedup:.2f}×")
 
 
-def _dress(axes: Axes, evaluations: int, title: str) -> None:
+def _dress(figure: Figure, axes: Axes, evaluations: int, title: str) -> None:
     if title:
-        axes.set_title(title, loc="left", color=_INK, fontsize=11, fontweight="bold")
-    axes.set_xlabel("evaluations", color=_INK)
-    axes.set_ylabel("speed-up over the baseline", color=_INK)
-    axes.set_xlim(0.5, max(evaluations, 2) + 0.5)
+        axes.set_title(title, loc="left", color=_INK, fontsize=11.5, fontweight="bold", pad=9)
+    axes.set_xlabel("evaluations, in their order", color=_INK, fontsize=11)
+    axes.set_ylabel("speed-up over the best baseline", color=_INK, fontsize=11)
+    margin = max(0.5, 0.02 * evaluations)
+    axes.set_xlim(1 - margin, max(evaluations, 2) + margin)
     low, high = axes.get_ylim()
     # Room below for the failures, so that no point lies on them.
     axes.set_ylim(low - 0.09 * (high - low), high + 0.03 * (high - low))
@@ -127,9 +132,9 @@ def _dress(axes: Axes, evaluations: int, title: str) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}×"))
     axes.grid(True, color=_GRID, linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=_MUTED, labelsize=9)
+    axes.tick_params(colors=_MUTED, labelsize=10.5)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(_GRID)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9, labelcolor=_INK)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=10, labelcolor=_INK, columnspacing=1.2)

@@ -11,6 +11,8 @@ import re
 import unicodedata
 
 JOINER = "\u2060"
+# Control, separator and invisible direction characters, and what is no character.
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn")
 
 # What GitHub (and any program that links bare addresses) acts on in rendered text: each is broken after its first part.
 _ACTIVE = re.compile(
@@ -21,7 +23,8 @@ _ACTIVE = re.compile(
   | :(?=//)                                # https://…, any scheme
   | \b[Ww][Ww][Ww](?=\.)                   # www.…
   | \b(?:[Mm][Aa][Ii][Ll][Tt][Oo]|[Xx][Mm][Pp][Pp])(?=:)
-  | :(?=[A-Za-z0-9_+-]+:)                  # :emoji:
+  | :(?=[0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:|[+-]1:)   # :emoji:, and not file:3:1:
+  | <(?=!--)                               # a hidden comment, which could pass for a marker even in a code block
     """,
     re.VERBOSE,
 )
@@ -65,7 +68,15 @@ def inert(text: str) -> str:
 
 def one_line(text: str, limit: int, *, strip: bool = True) -> str:
     """`text` with control, separator and invisible direction characters as spaces, cut after `limit` characters."""
-    line = "".join(" " if unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp", "Co", "Cn") else sign for sign in text[: limit + 1])
+    line = "".join(" " if unicodedata.category(sign) in _UNSEEN else sign for sign in text[: limit + 1])
     if strip:
         line = " ".join(line.split())
     return line if len(text) <= limit else line[: limit - 1] + "…"
+
+
+def document(text: str) -> str:
+    """Markdown of several lines that this project made (a report), with nothing in it that acts, hides or is no text.
+
+    Escapes of references that other renderers put in go with the invisible characters, and are made anew here.
+    """
+    return inert("".join(sign for sign in text if sign in "\n\t" or unicodedata.category(sign) not in _UNSEEN))

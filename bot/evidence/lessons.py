@@ -13,10 +13,13 @@ from bot.evidence import space
 from bot.evidence.effects import Effect, Interaction, find_effects
 from bot.evidence.experiment import Experiment
 from bot.evidence.failures import Cause, find_causes
+from bot.evidence.remark import Remark
 from runner.verdict import Verdict
 
 MOST = 12
 RELEVANT = 1.02  # ratios nearer to 1 than this are no lesson, however sure
+SAID = 100.0  # more than any effect's log
+REMARKS = 4  # so many of what people said last
 BEHIND = 0.98  # a workload below this speed-up is behind the baseline
 Group = tuple[str, str, str]  # source, spec hash, device
 
@@ -24,15 +27,15 @@ Group = tuple[str, str, str]  # source, spec hash, device
 @dataclass(frozen=True)
 class Lesson:
     """`statement` in one or two sentences; `experiments` are ids in the notebook; `value` ranks it: the log of the effect that is sure,
-    which is the end of its interval that lies nearer to no effect."""
+    which is the end of its interval that lies nearer to no effect. What a person said is worth more than any effect."""
 
     statement: str
     experiments: tuple[str, ...]
     value: float
 
 
-def learn(experiments: Sequence[Experiment]) -> list[Lesson]:
-    """What the experiments of one spec teach: at most `MOST` lessons, the most valuable first.
+def learn(experiments: Sequence[Experiment], remarks: Sequence[Remark] = ()) -> list[Lesson]:
+    """What the experiments of one spec teach, and what people said of its kernels: at most `MOST` lessons, the most valuable first.
 
     The order of the experiments does not matter; the same set always gives the same lessons. What was measured under an earlier
     version of the spec still teaches about knobs, and says so.
@@ -43,7 +46,7 @@ def learn(experiments: Sequence[Experiment]) -> list[Lesson]:
         return []
     newest = max(known, key=lambda one: (one.created, one.id))
     current = [one for one in known if one.spec_hash == newest.spec_hash]
-    found = [*_bests(current), *_behind(current), *_hypotheses(known)]
+    found = [*_asked(known, remarks), *_bests(current), *_behind(current), *_hypotheses(known)]
     several = len({(one.source, one.device) for one in known if one.tier == "screening"}) > 1
     for (source, spec_hash, device), group in _spaces(known):
         where = f" (kernel source {source[:8]} on {_short(device, 40)})" if several else ""
@@ -201,6 +204,17 @@ def _ratio(one: Experiment, other: Experiment) -> tuple[float, float, float] | N
     down = math.hypot(math.log(one.speedup / one.interval[0]), math.log(other.interval[1] / other.speedup))
     up = math.hypot(math.log(one.interval[1] / one.speedup), math.log(other.speedup / other.interval[0]))
     return math.exp(middle), math.exp(middle - down), math.exp(middle + up)
+
+
+def _asked(experiments: Sequence[Experiment], remarks: Sequence[Remark]) -> list[Lesson]:
+    """What people who may merge want changed. No speed outranks it, and what was said last stands first."""
+    lessons = []
+    for number, remark in enumerate(remarks[-REMARKS:]):
+        said = f": “{_short(remark.text, 400)}”" if remark.text.strip() else ", and said no more"
+        measured = _ids(one for one in experiments if one.kernel_tree == remark.kernel_tree)
+        statement = f"{_short(remark.by)} asked for changes to kernel {remark.kernel_tree[:12]}{said}."
+        lessons.append(Lesson(statement, measured, SAID + number))
+    return lessons
 
 
 def _saying(experiments: Sequence[Experiment]) -> str:

@@ -1,6 +1,6 @@
-"""The notebook: a SQLite file that keeps every experiment of every campaign on a machine, failed ones too.
+"""The notebook: a SQLite file that keeps every experiment of every campaign on a machine, failed ones too, and what people said.
 
-Experiments are only ever added. Several processes and threads may use one file at a time (write-ahead log, short
+Experiments and remarks are only ever added. Several processes and threads may use one file at a time (write-ahead log, short
 transactions). Whatever is wrong with the file is told as a `FactoryError`; the file itself is then left as it was found.
 """
 
@@ -11,15 +11,18 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from bot.evidence import jsonlines
 from bot.evidence.experiment import Experiment
+from bot.evidence.remark import Remark
 from bot.evidence.space import comparable, trial_of
 from runner.errors import FactoryError
 from runner.tuning import Trial
 
+KeptT = TypeVar("KeptT", bound=BaseModel)
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x4B464E42  # "KFNB": tells the notebook from any other SQLite file.
 BUSY_SECONDS = 30.0
@@ -38,6 +41,14 @@ _TABLES = (
     "CREATE INDEX by_spec ON experiments (spec, campaign, round, agent, idx)",
     "CREATE INDEX by_campaign ON experiments (campaign)",
 )
+# Added later: a notebook from before gets it when it is opened.
+_REMARKS = """CREATE TABLE IF NOT EXISTS remarks (
+    campaign TEXT NOT NULL,
+    review INTEGER NOT NULL,
+    spec TEXT NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (campaign, review)
+) STRICT"""
 _ORDER = "campaign, round, agent, idx, id"
 
 
@@ -87,6 +98,18 @@ class Notebook:
         """The screened points of one search space on one device, over all campaigns: what a tuner may be warm-started with."""
         return [trial_of(experiment) for experiment in comparable(self.experiments(spec), spec_hash, device, source)]
 
+    def remark(self, remark: Remark) -> None:
+        """Add what a person said; the first text of a review counts, however often it is read."""
+        values = (remark.campaign, remark.review, remark.spec, remark.model_dump_json())
+        with self._transaction() as connection:
+            connection.execute("INSERT INTO remarks VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
+
+    def remarks(self, spec: str) -> list[Remark]:
+        """What people said of a spec's kernels, oldest first."""
+        with self._reading() as connection:
+            rows = connection.execute("SELECT body FROM remarks WHERE spec = ? ORDER BY rowid", (spec,)).fetchall()
+        return [self._parse(body, Remark) for (body,) in rows]
+
     def export(self, path: Path) -> int:
         """Write every experiment to `path` as JSON lines (replacing the file only when all is written). Returns how many."""
         experiments = self._rows(f"SELECT body FROM experiments ORDER BY {_ORDER}", ())
@@ -125,7 +148,7 @@ class Notebook:
         if cursor.rowcount == 1:
             return True
         (kept,) = connection.execute("SELECT body FROM experiments WHERE id = ?", (experiment.id,)).fetchone()
-        if self._parse(kept) != experiment:
+        if self._parse(kept, Experiment) != experiment:
             raise FactoryError(f"{self.path}: another experiment is already recorded as {experiment.id}; it was kept")
         return False
 
@@ -155,19 +178,19 @@ class Notebook:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            connection.execute(_REMARKS)
 
     def _rows(self, query: str, values: Sequence[str]) -> list[Experiment]:
         with self._reading() as connection:
             bodies = [row[0] for row in connection.execute(query, values)]
-        return [self._parse(body) for body in bodies]
+        return [self._parse(body, Experiment) for body in bodies]
 
-    def _parse(self, body: str) -> Experiment:
+    def _parse(self, body: str, kind: type[KeptT]) -> KeptT:
         try:
-            return Experiment.model_validate_json(body)
+            return kind.model_validate_json(body)
         except ValidationError as error:
-            raise FactoryError(
-                f"{self.path}: an experiment in the notebook can't be read ({error.error_count()} faults). {_REMEDY}"
-            ) from error
+            told = f"{self.path}: an entry of the notebook can't be read as {kind.__name__.lower()} ({error.error_count()} faults)"
+            raise FactoryError(f"{told}. {_REMEDY}") from error
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:

@@ -26,20 +26,24 @@ def pulls(request: Request, forge: TheForge, actor: Actor, repository: TheReposi
     found = _chosen(repository.pulls(), request)
     head, base = request.query_params.get("head"), request.query_params.get("base")
     if head:
-        found = [one for one in found if f"{repository.owner}:{one.branch}" == head]
+        found = [one for one in found if f"{(one.source or repository.full_name).partition('/')[0]}:{one.branch}" == head]
     if base:
         found = [one for one in found if one.base == base]
     return paged(request, [forge.pull_json(repository, one, full=False) for one in found])
 
 
 @router.post("/pulls", status_code=201)
-def open_pull(forge: TheForge, actor: Writer, repository: TheRepository, given: Given) -> Any:
+def open_pull(forge: TheForge, actor: Actor, repository: TheRepository, given: Given) -> Any:
     for name in ("title", "head", "base"):
         if not isinstance(given.get(name), str):
             raise Refused(422, f"Invalid request.\n\n{name!r} wasn't supplied.")
+    if not actor.write and given["head"].partition(":")[0] != actor.login:
+        raise Refused(403, "Resource not accessible by personal access token")
     with forge.lock:
         texts = (given["title"], given.get("body") or "", given["head"], given["base"])
         pull = forge.open_pull(repository, actor, *texts, draft=bool(given.get("draft")))
+        if forge.faults.take("exists_after") is not None:
+            raise invalid("PullRequest", "base", f"A pull request already exists for {repository.owner}:{pull.branch}.")
         return forge.pull_json(repository, pull)
 
 
@@ -206,7 +210,12 @@ def comments(request: Request, forge: TheForge, actor: Actor, repository: TheRep
 @router.post("/issues/{number}/comments", status_code=201)
 def add_comment(forge: TheForge, actor: Actor, repository: TheRepository, number: int, given: Given) -> Any:
     with forge.lock:
-        made = forge.comment(repository, actor, repository.issue(number), given.get("body") or "")
+        issue, text = repository.issue(number), given.get("body") or ""
+        if forge.faults.take("imitated_comment") is not None:
+            forge.comment(repository, forge.person() or actor, issue, text)
+        made = forge.comment(repository, actor, issue, text)
+        if forge.faults.take("doubled_comment") is not None:
+            forge.comment(repository, actor, issue, text)
         return forge.shapes.comment(repository, made)
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 import threading
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -13,13 +12,13 @@ from fastapi.responses import FileResponse, JSONResponse, RedirectResponse, Resp
 
 from bot.forge.bare import Bare
 from bot.forge.forge import Forge
+from bot.forge.misruns import kept, misrun
 from bot.forge.model import Artifact, Refused, Repository, Run, now
-from bot.forge.runs import Finished, execute
 from bot.forge.shapes_runs import workflow_id
 from bot.forge.web import PREFIX, Actor, Given, TheForge, TheRepository, Writer, paged
 
 router = APIRouter(prefix=f"{PREFIX}/repos/{{owner}}/{{name}}/actions")
-LARGE = 256 << 20
+_EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 
 
 @router.post("/workflows/{workflow}/dispatches")
@@ -32,24 +31,37 @@ def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow
             raise Refused(422, f"No ref found for: {branch}")
         # A workflow is known by its file on the default branch, and is taken from the branch it is dispatched on.
         workflow = _workflow(bare, repository, workflow)
-        inputs = _inputs(bare.file(sha, f".github/workflows/{workflow}"), given.get("inputs") or {})
-        run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs)
+        loaded = yaml.safe_load(bare.file(sha, f".github/workflows/{workflow}") or b"") or {}
+        inputs = _inputs(loaded, given.get("inputs") or {})
+        title = _title(str(loaded.get("run-name") or loaded.get("name") or workflow), inputs, actor.login)
+        run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs, title)
         repository.runs[run.id] = run
+        forge.faults.dispatched(inputs.get("request", ""))
         _tell(forge, repository, run, "requested")
     thread = threading.Thread(target=_executed, args=(forge, repository, run), name=f"run {run.id}", daemon=True)
     forge.threads.append(thread)
     thread.start()
-    if not given.get("return_run_details") or forge.faults.take("no_run_id") is not None:
+    if not given.get("return_run_details") or forge.faults.take("no_run_id", inputs.get("request", "")) is not None:
         return Response(status_code=204)
     told = _run(forge, repository, run)
     return JSONResponse({"workflow_run_id": run.id, "run_url": told["url"], "html_url": told["html_url"]})
 
 
-def _inputs(workflow: bytes | None, given: dict[str, Any]) -> dict[str, str]:
+def _title(name: str, inputs: dict[str, str], actor: str) -> str:
+    """A run's name with the workflow's `run-name` filled in, as far as it names inputs and who started it."""
+    known = {
+        "github.actor": actor,
+        **{f"{context}inputs.{key}": value for key, value in inputs.items() for context in ("", "github.event.")},
+    }
+    return _EXPRESSION.sub(lambda found: known.get(found[1], ""), name)
+
+
+def _inputs(loaded: dict[Any, Any], given: dict[str, Any]) -> dict[str, str]:
     """The inputs of a dispatch with the workflow's defaults. Raises `Refused` (422) for ones that it does not have, or that lack."""
-    loaded = yaml.safe_load(workflow or b"") or {}
     # YAML 1.1 reads the key `on` as true.
     on = loaded.get(True, loaded.get("on"))
+    # One event may be named by a bare word, several by a list of them.
+    on = dict.fromkeys([on] if isinstance(on, str) else on) if isinstance(on, str | list) else on
     if not isinstance(on, dict) or "workflow_dispatch" not in on:
         raise Refused(422, "Workflow does not have 'workflow_dispatch' trigger")
     known: dict[str, Any] = (on["workflow_dispatch"] or {}).get("inputs") or {}
@@ -69,17 +81,13 @@ def _inputs(workflow: bytes | None, given: dict[str, Any]) -> dict[str, str]:
 
 def _executed(forge: Forge, repository: Repository, run: Run) -> None:
     """Execute a run to its end."""
-    take = forge.faults.take
-    queued, hangs = take("run_queued") is not None, take("run_hangs") is not None
+    request = run.inputs.get("request", "")
+    queued = forge.faults.take("run_queued", request) is not None
     if not queued:
         _now(forge, repository, run, "in_progress")
-    if queued or hangs:
-        run.cancelled.wait()
-        finished = Finished("cancelled")
-    elif take("run_fails") is not None:
-        finished = Finished("failure", log="the forge was told to have it fail")
-    else:
-        finished = execute(
+    finished = misrun(forge.faults, run, queued)
+    if finished is None:
+        finished = forge.execute(
             repository.folder,
             run.workflow,
             f"refs/heads/{run.branch}",
@@ -92,27 +100,17 @@ def _executed(forge: Forge, repository: Repository, run: Run) -> None:
             actor=run.actor.login,
             cancelled=run.cancelled,
         )
-    artifacts = [_artifact(forge, name, path) for name, path in finished.artifacts.items() if take("artifact_missing") is None]
+    artifacts = kept(forge.faults, repository, run, forge.next_id, finished.artifacts)
     with forge.lock:
         run.artifacts, run.log, run.summary, run.conclusion = artifacts, finished.log, finished.summary, finished.conclusion
-        if take("run_foreign") is not None:
+        if forge.faults.take("run_foreign", request) is not None:
             run.sha = Bare(repository.folder).commit(run.sha).tree
+        if forge.faults.take("run_again", request) is not None:
+            run.attempt = 2
     _now(forge, repository, run, "completed")
-
-
-def _artifact(forge: Forge, name: str, path: Path) -> Artifact:
-    """What a run kept, or what a misbehaviour makes of it."""
-    take = forge.faults.take
-    if take("artifact_large") is not None:
-        with path.open("ab") as file:
-            file.truncate(LARGE)
-    if take("artifact_not_zip") is not None:
-        path.write_bytes(b"this is not what its name says")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if take("artifact_digest") is not None:
-        digest = "0" * 64
-    return Artifact(forge.next_id(), name, path, digest, expired=take("artifact_expired") is not None)
+    if forge.faults.take("run_deleted", request) is not None:
+        with forge.lock:
+            del repository.runs[run.id]
 
 
 def _now(forge: Forge, repository: Repository, run: Run, status: str) -> None:
@@ -153,21 +151,30 @@ def _workflow(bare: Bare, repository: Repository, asked: str) -> str:
 
 @router.get("/runs")
 def runs(request: Request, forge: TheForge, actor: Actor, repository: TheRepository) -> Response:
-    wanted = request.query_params
-    found = [
-        one
-        for one in reversed(repository.runs.values())
-        if wanted.get("actor") in (None, one.actor.login)
-        and wanted.get("branch") in (None, one.branch)
-        and wanted.get("event") in (None, "workflow_dispatch")
-        and wanted.get("head_sha") in (None, one.sha)
-    ]
-    return paged(request, [_run(forge, repository, one) for one in found], "workflow_runs")
+    return _listed(request, forge, repository, list(repository.runs.values()))
 
 
 @router.get("/workflows/{workflow}/runs")
 def workflow_runs(request: Request, forge: TheForge, actor: Actor, repository: TheRepository, workflow: str) -> Response:
-    return runs(request, forge, actor, repository)
+    name = _workflow(Bare(repository.folder), repository, workflow)
+    return _listed(request, forge, repository, [one for one in repository.runs.values() if one.workflow == name])
+
+
+def _listed(request: Request, forge: Forge, repository: Repository, runs: list[Run]) -> Response:
+    """Those that are asked for, newest first. `created` is understood as the earliest time (`>=TIME`)."""
+    wanted = request.query_params
+    if forge.faults.take("run_unlisted") is not None:
+        runs = runs[:-1]
+    found = [
+        one
+        for one in reversed(runs)
+        if wanted.get("actor") in (None, one.actor.login)
+        and wanted.get("branch") in (None, one.branch)
+        and wanted.get("event") in (None, "workflow_dispatch")
+        and wanted.get("head_sha") in (None, one.sha)
+        and wanted.get("created", "").removeprefix(">=") <= one.created
+    ]
+    return paged(request, [_run(forge, repository, one) for one in found], "workflow_runs")
 
 
 @router.get("/runs/{run_id}")

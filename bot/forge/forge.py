@@ -1,55 +1,41 @@
-"""The forge: its people, tokens and repositories, and what happens to pull requests, whoever asks: API, git or a page."""
+"""The forge: its repositories, and what happens to pull requests, whoever asks: API, git or a page."""
 
 from __future__ import annotations
 
-import itertools
-import secrets
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jwt
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-
+from bot.forge.accounts import Accounts
 from bot.forge.bare import ZERO, Bare
 from bot.forge.faults import Faults
 from bot.forge.hooks import Hooks
-from bot.forge.model import LIMIT, Account, Comment, Issue, Pull, Refused, Repository, Review, Write, invalid, now
-from bot.forge.shapes import APP_SLUG
+from bot.forge.model import LIMIT, Account, Check, Comment, Issue, Pull, Refused, Repository, Review, Write, invalid, now
+from bot.forge.runs import execute
 from bot.forge.shapes_runs import RunShapes
 
-TOKEN_SECONDS = 3600.0
 REVIEWS = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
 
 
-class Forge:
+class Forge(Accounts):
     """All of it, in memory but for the bare repositories below `folder`. Calls that change something hold `lock`."""
 
     def __init__(self, folder: Path, url: str, app_id: int = 4711) -> None:
+        super().__init__(app_id)
         self.folder = folder
         self.url = url
         self.lock = threading.RLock()
         self.faults = Faults()
         self.hooks = Hooks(self.faults)
         self.shapes = RunShapes(url, app_id)
-        self.app_id = app_id
-        self.installation_id = 1
         self.repositories: dict[str, Repository] = {}
-        self.accounts: dict[str, Account] = {}
         self.writes: list[Write] = []
+        # Each is told every exchange over the API (`bot.forge.web.Exchange`).
+        self.listeners: list[Callable[[Any], None]] = []
         self.threads: list[threading.Thread] = []
-        self._ids = itertools.count(1001)
-        self._tokens: dict[str, tuple[Account, float | None]] = {}
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        self.bot = self._account(f"{APP_SLUG}[bot]", write=True, bot=True)
-
-    @property
-    def private_key(self) -> str:
-        """The App's private key as PEM."""
-        form = serialization.PrivateFormat.TraditionalOpenSSL
-        return self._key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
+        # How a dispatched run is executed.
+        self.execute = execute
 
     def end_runs(self) -> None:
         """Cancel every run that is under way, and wait until all have ended."""
@@ -59,54 +45,9 @@ class Forge:
         for thread in self.threads:
             thread.join()
 
-    def next_id(self) -> int:
-        return next(self._ids)
-
-    def _account(self, login: str, *, write: bool, bot: bool = False) -> Account:
-        account = self.accounts[login] = Account(self.next_id(), login, write, bot)
-        return account
-
-    def add_user(self, login: str, *, write: bool) -> str:
-        """A person; returns a personal token."""
-        token = f"ghp_{secrets.token_hex(18)}"
-        self._tokens[token] = (self._account(login, write=write), None)
-        return token
-
-    def person(self) -> Account | None:
-        """Who looks at the pages: the first person who may write."""
-        return next((one for one in self.accounts.values() if one.write and not one.bot), None)
-
     def owner(self, repository: Repository) -> Account:
         """The account that a repository belongs to, made when it is first asked for."""
-        return self.accounts.get(repository.owner) or self._account(repository.owner, write=False)
-
-    def installation_token(self, seconds: float = TOKEN_SECONDS) -> tuple[str, str]:
-        """A token of the App's installation, and when it ends."""
-        token = f"ghs_{secrets.token_hex(18)}"
-        self._tokens[token] = (self.bot, time.time() + seconds)
-        return token, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
-
-    def revoke_installation_tokens(self) -> None:
-        """All of them end now."""
-        self._tokens = {token: held for token, held in self._tokens.items() if held[1] is None}
-
-    def whose(self, token: str) -> Account:
-        """Whose token it is. Raises `Refused` for one that is unknown or has ended."""
-        held = self._tokens.get(token)
-        if held is None or (held[1] is not None and held[1] < time.time()):
-            raise Refused(401, "Bad credentials")
-        return held[0]
-
-    def check_app(self, token: str) -> None:
-        """Whether a JSON web token is the App's own. Raises `Refused`."""
-        try:
-            claims = jwt.decode(token, self._key.public_key(), algorithms=["RS256"], options={"require": ["exp", "iat", "iss"]}, leeway=60)
-        except jwt.PyJWTError as error:
-            raise Refused(401, f"A JSON web token could not be decoded: {error}") from error
-        if str(claims["iss"]) != str(self.app_id):
-            raise Refused(404, "Integration not found")
-        if claims["exp"] > time.time() + 660:
-            raise Refused(401, "'Expiration time' claim ('exp') is too far in the future")
+        return self.accounts.get(repository.owner) or self.account(repository.owner, write=False)
 
     def create_repository(self, full_name: str, branch: str = "main") -> Repository:
         """An empty repository."""
@@ -135,7 +76,9 @@ class Forge:
         self.hooks.send(event, {**payload, **shared})
 
     def pull_json(self, repository: Repository, pull: Pull, mergeable: bool | None = None, *, full: bool = True) -> dict[str, Any]:
-        return self.shapes.pull(repository, self.owner(repository), pull, mergeable, full=full)
+        fork = self.repositories.get(pull.source)
+        source = (fork, self.owner(fork)) if fork is not None else None
+        return self.shapes.pull(repository, self.owner(repository), pull, mergeable, full=full, source=source)
 
     def _tell_pull(self, repository: Repository, sender: Account, pull: Pull, action: str, **more: Any) -> None:
         told = {"action": action, "number": pull.number, "pull_request": self.pull_json(repository, pull), **more}
@@ -150,20 +93,30 @@ class Forge:
                 continue
             self._push_event(repository, bare, sender, ref, old, new)
             branch = ref.removeprefix("refs/heads/")
-            for pull in repository.pulls() if ref.startswith("refs/heads/") else []:
-                if pull.state != "open":
-                    continue
-                if branch == pull.base and new is not None:
+            for target, pull in self._open_pulls() if ref.startswith("refs/heads/") else []:
+                if target is repository and branch == pull.base and new is not None:
                     self._base_moved(repository, bare, pull, new)
-                if branch != pull.branch or pull.state != "open":
+                if branch != pull.branch or pull.state != "open" or (pull.source or target.full_name) != repository.full_name:
                     continue
                 if new is None:
-                    self._close(repository, sender, pull)
+                    self._close(target, sender, pull)
                     continue
                 pull.head, pull.updated = new, now()
-                pull.base_sha = bare.head(pull.base) or pull.base_sha
-                bare.update(f"refs/pull/{pull.number}/head", new)
-                self._tell_pull(repository, sender, pull, "synchronize", before=old, after=new)
+                pull.base_sha = Bare(target.folder).head(pull.base) or pull.base_sha
+                self._keep_head(repository, target, pull)
+                self._tell_pull(target, sender, pull, "synchronize", before=old, after=new)
+
+    def _open_pulls(self) -> list[tuple[Repository, Pull]]:
+        """Every open pull request, and the repository that it is made to."""
+        return [(one, pull) for one in list(self.repositories.values()) for pull in one.pulls() if pull.state == "open"]
+
+    def _keep_head(self, source: Repository, target: Repository, pull: Pull) -> None:
+        """The head of a pull request has a ref of its own, which brings a fork's commits along."""
+        bare, ref = Bare(target.folder), f"refs/pull/{pull.number}/head"
+        if source is target:
+            bare.update(ref, pull.head)
+        else:
+            bare.git("fetch", "--quiet", "--no-tags", str(source.folder), f"+{pull.head}:{ref}")
 
     def _push_event(self, repository: Repository, bare: Bare, sender: Account, ref: str, old: str | None, new: str | None) -> None:
         if not ref.startswith(("refs/heads/", "refs/tags/")):
@@ -214,15 +167,17 @@ class Forge:
     ) -> Pull:
         """A pull request. Raises `Refused` (422) for a duplicate, unknown branches, or nothing to merge."""
         bare = Bare(repository.folder)
-        branch = branch.removeprefix(f"{repository.owner}:")
-        head, base_sha = bare.head(branch), bare.head(base)
-        if head is None:
+        whose, _, branch = branch.rpartition(":")
+        source = repository if whose in ("", repository.owner) else self.repositories.get(f"{whose}/{repository.name}")
+        head, base_sha = Bare(source.folder).head(branch) if source is not None else None, bare.head(base)
+        fork = source.full_name if source is not None and source is not repository else ""
+        if source is None or head is None:
             raise invalid("PullRequest", "head", "head is invalid")
         if base_sha is None:
             raise invalid("PullRequest", "base", "base is invalid")
-        if any(one.state == "open" and (one.branch, one.base) == (branch, base) for one in repository.pulls()):
-            raise invalid("PullRequest", "base", f"A pull request already exists for {repository.owner}:{branch}.")
-        if bare.ancestor(head, base_sha):
+        if any(one.state == "open" and (one.branch, one.base, one.source) == (branch, base, fork) for one in repository.pulls()):
+            raise invalid("PullRequest", "base", f"A pull request already exists for {whose or repository.owner}:{branch}.")
+        if Bare(source.folder).ancestor(head, base_sha):
             raise invalid("PullRequest", "base", f"No commits between {base} and {branch}")
         _text("PullRequest", title, body)
         pull = Pull(
@@ -236,9 +191,10 @@ class Forge:
             head=head,
             base_sha=base_sha,
             draft=draft,
+            source=fork,
         )
         repository.issues[pull.number] = pull
-        bare.update(f"refs/pull/{pull.number}/head", head)
+        self._keep_head(source, repository, pull)
         self._tell_pull(repository, author, pull, "opened")
         return pull
 
@@ -276,10 +232,13 @@ class Forge:
 
     def _reopen(self, repository: Repository, actor: Account, issue: Issue) -> None:
         if isinstance(issue, Pull):
-            head = Bare(repository.folder).head(issue.branch)
-            if issue.merged or head is None or any(one.state == "open" and one.branch == issue.branch for one in repository.pulls()):
+            source = self.repositories.get(issue.source) or repository
+            head = Bare(source.folder).head(issue.branch)
+            same = [one for one in repository.pulls() if one.state == "open" and (one.branch, one.source) == (issue.branch, issue.source)]
+            if issue.merged or head is None or same:
                 raise invalid("PullRequest", "state", "state cannot be changed: the pull request can't be reopened")
             issue.head = head
+            self._keep_head(source, repository, issue)
         issue.state, issue.closed = "open", None
         if isinstance(issue, Pull):
             self._tell_pull(repository, actor, issue, "reopened")
@@ -333,16 +292,32 @@ class Forge:
             return None
         return bare.merged_tree(base, pull.head) is not None
 
+    def _meanwhile(self, repository: Repository, bare: Bare, branch: str, sha: str) -> None:
+        """Somebody pushes a file to a branch."""
+        person = self.person() or self.bot
+        before, blob = bare.refs(), bare.git("hash-object", "-w", "--stdin", given=b"meanwhile\n")
+        rows = bare.git("ls-tree", sha).splitlines()
+        tree = bare.git("mktree", given="".join(f"{row}\n" for row in (*rows, f"100644 blob {blob}\tmeanwhile.txt")).encode())
+        bare.update(f"refs/heads/{branch}", bare.make_commit(tree, [sha], "Meanwhile", person.login))
+        self.pushed(repository, person, before, bare.refs())
+
     def merge(self, repository: Repository, actor: Account, pull: Pull, sha: str | None, title: str, message: str, method: str) -> str:
         """Merge; returns the merge's commit. Raises `Refused`: 409 for another head, 405 where it is not possible."""
         bare = Bare(repository.folder)
         base = bare.head(pull.base)
+        if base is not None and self.faults.take("base_pushed") is not None:
+            self._meanwhile(repository, bare, pull.base, base)
+        if self.faults.take("head_pushed") is not None:
+            self._meanwhile(repository, bare, pull.branch, pull.head)
         if self.faults.take("base_modified") is not None:
             raise Refused(405, "Base branch was modified. Review and try the merge again.")
         if (sha is not None and sha != pull.head) or self.faults.take("head_moved") is not None:
             raise Refused(409, "Head branch was modified. Review and try the merge again.")
         if self.faults.take("blocked") is not None:
             raise Refused(405, "Repository rule violations found: at least 2 approving reviews are required")
+        for name, app in repository.required:
+            if not any(_passes(check, pull.head, name, app) for check in repository.checks):
+                raise Refused(405, f'Required status check "{name}" is expected.')
         tree = bare.merged_tree(base, pull.head) if base and pull.state == "open" and not pull.draft else None
         if base is None or tree is None or method not in ("merge", "squash"):
             raise Refused(405, "Pull Request is not mergeable")
@@ -355,6 +330,12 @@ class Forge:
         self._close(repository, actor, pull)
         self.pushed(repository, actor, before, bare.refs())
         return commit
+
+
+def _passes(check: Check, sha: str, name: str, app: int | None) -> bool:
+    """Whether a check satisfies a rule. GitHub takes a skipped one for a success."""
+    wanted = (check.sha, check.name) == (sha, name) and app in (None, check.app_id)
+    return wanted and check.conclusion in ("success", "neutral", "skipped")
 
 
 def _text(resource: str, title: Any, body: Any) -> None:

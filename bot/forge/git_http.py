@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+from collections.abc import Mapping
+from pathlib import Path
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -29,7 +32,7 @@ async def git(request: Request, owner: str, name: str) -> Response:
         actor = None
     if (push or "Authorization" in request.headers) and actor is None:
         return Response("Authentication failed", 401, headers={"WWW-Authenticate": 'Basic realm="forge"'})
-    if push and (actor is None or not actor.write):
+    if push and (actor is None or not (actor.write or actor.login == owner)):
         return Response("Permission denied", 403)
     body = await request.body()
     return await run_in_threadpool(_answered, request, repository, actor, push, body)
@@ -42,15 +45,31 @@ def _answered(request: Request, repository: Repository, actor: Account | None, p
     forge, bare = forge_of(request), Bare(repository.folder)
     with forge.lock:
         before = bare.refs()
-        answer = _backend(request, repository, actor, body)
+        refuses = forge.faults.take("push_refused", request.url.path) is not None
+        answer = _backend(request, repository, actor, body, {"GIT_CONFIG_VALUE_1": str(_rule(forge.folder))} if refuses else {})
         forge.pushed(repository, actor, before, bare.refs())
     return answer
 
 
-def _backend(request: Request, repository: Repository, actor: Account | None, body: bytes) -> Response:
+def _rule(folder: Path) -> Path:
+    """A folder of hooks that refuse whatever is pushed."""
+    hook = folder / "rule" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'GH013: Repository rule violations found' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    return hook.parent
+
+
+def _backend(
+    request: Request, repository: Repository, actor: Account | None, body: bytes, more: Mapping[str, str] | None = None
+) -> Response:
     """One request, answered by git's own program."""
     variables = {
         **environment(),
+        "GIT_CONFIG_COUNT": "2",
+        "GIT_CONFIG_KEY_1": "core.hooksPath",
+        "GIT_CONFIG_VALUE_1": os.devnull,
+        **(more or {}),
         "GIT_HTTP_EXPORT_ALL": "1",
         "GIT_PROJECT_ROOT": str(repository.folder),
         "PATH_INFO": request.url.path.partition(".git")[2],

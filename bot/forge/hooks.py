@@ -18,6 +18,7 @@ from bot.forge.faults import Faults
 from bot.forge.model import Refused, now
 
 ANSWER_SECONDS = 10.0
+OVERSIZE = (25 << 20) + 1
 
 
 @dataclass
@@ -30,6 +31,8 @@ class Delivery:
     action: str | None
     payload: dict[str, Any]
     redelivery: bool = False
+    forged: bool = False
+    oversized: bool = False
     status_code: int = 0
     status: str = "pending"
     duration: float = 0.0
@@ -78,6 +81,10 @@ class Hooks:
             if self.faults.take("delivery_fails", event) is not None:
                 delivery.status, delivery.status_code = "Service Unavailable", 503
                 continue
+            delivery.forged = self.faults.take("forged", event) is not None
+            delivery.oversized = self.faults.take("oversized", event) is not None
+            if self.faults.take("replayed", event) is not None:
+                self._queue.put((hook, self.deliveries[0]))
             if self.faults.take("reorder", event) is not None:
                 self._held.append((hook, delivery))
                 continue
@@ -123,13 +130,15 @@ class Hooks:
 
     def _deliver(self, hook: Hook, delivery: Delivery) -> None:
         body = json.dumps(delivery.payload).encode()
+        body = body.ljust(OVERSIZE) if delivery.oversized else body
+        secret = b"another" if delivery.forged else hook.secret.encode()
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "GitHub-Hookshot/forge",
             "X-GitHub-Event": delivery.event,
             "X-GitHub-Delivery": delivery.guid,
             "X-GitHub-Hook-ID": "1",
-            "X-Hub-Signature-256": "sha256=" + hmac.new(hook.secret.encode(), body, hashlib.sha256).hexdigest(),
+            "X-Hub-Signature-256": "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest(),
         }
         began = time.monotonic()
         try:

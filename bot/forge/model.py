@@ -101,8 +101,9 @@ class Issue:
 
 @dataclass
 class Pull(Issue):
-    """A pull request between branches of one repository. `head` follows its branch while it is open; `looked` is the pair of commits
-    for which mergeability was asked before: the first answer to that question is always that it is not known yet."""
+    """A pull request between branches of one repository, or from a branch of the fork `source`. `head` follows its branch while it is
+    open; `looked` is the pair of commits for which mergeability was asked before: the first answer to that question is always that it is
+    not known yet."""
 
     branch: str = ""
     base: str = ""
@@ -115,6 +116,7 @@ class Pull(Issue):
     reviews: list[Review] = field(default_factory=list)
     requested: list[Account] = field(default_factory=list)
     looked: tuple[str, str] | None = None
+    source: str = ""
 
 
 @dataclass
@@ -153,7 +155,7 @@ class Status:
 
 @dataclass
 class Artifact:
-    """A file that a run kept."""
+    """A file that a run kept. `digest` is empty where it has none."""
 
     id: int
     name: str
@@ -165,7 +167,7 @@ class Artifact:
 
 @dataclass
 class Run:
-    """A workflow run."""
+    """A workflow run. `title` is the name that its workflow gives it."""
 
     id: int
     number: int
@@ -174,8 +176,10 @@ class Run:
     sha: str
     actor: Account
     inputs: dict[str, str]
+    title: str = ""
     status: str = "queued"
     conclusion: str | None = None
+    attempt: int = 1
     created: str = field(default_factory=now)
     updated: str = field(default_factory=now)
     artifacts: list[Artifact] = field(default_factory=list)
@@ -186,7 +190,10 @@ class Run:
 
 @dataclass
 class Repository:
-    """A repository: a bare one on this disk, and what belongs to it."""
+    """A repository: a bare one on this disk, and what belongs to it.
+
+    `required` are the checks without whose success nothing is merged: names, and the id of the App that must have made them, if any.
+    """
 
     id: int
     full_name: str
@@ -197,6 +204,7 @@ class Repository:
     checks: list[Check] = field(default_factory=list)
     statuses: list[Status] = field(default_factory=list)
     runs: dict[int, Run] = field(default_factory=dict)
+    required: list[tuple[str, int | None]] = field(default_factory=list)
 
     @property
     def owner(self) -> str:

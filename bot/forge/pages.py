@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import mimetypes
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
 import jinja2
-import nh3
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 
 from bot.forge.bare import EMPTY_TREE, Bare
-from bot.forge.model import Account, Check, Comment, Pull, Refused, Repository, Review, Run
+from bot.forge.model import Account, Check, Comment, Issue, Pull, Refused, Repository, Review, Run, Status
+from bot.forge.rendering import PICTURES, Place, by_interest, document, elsewhere, folded, lines, markdown, notes, picture
 from bot.forge.web import TheForge, TheRepository
 
 router = APIRouter()
@@ -27,79 +26,56 @@ _TEMPLATES = jinja2.Environment(
     lstrip_blocks=True,
     undefined=jinja2.StrictUndefined,
 )
-_MARKDOWN = MarkdownIt("gfm-like", {"html": True, "linkify": False}).disable("linkify")
-_TAGS = nh3.ALLOWED_TAGS | {"details", "summary", "input"}
 _HEADERS = {
     # Nothing that a page shows may run: not what a model, a spec or a comment wrote.
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
 }
-_PICTURES = ("image/png", "image/jpeg", "image/gif", "image/svg+xml")
 SHOWN_BYTES = 400_000
 
 
-def markdown(text: str) -> Markup:
-    """Markdown as safe HTML. How columns stand becomes an attribute: the pages' policy has no styles within."""
-    tokens = _MARKDOWN.parse(text)
-    for token in tokens:
-        if token.type in ("th_open", "td_open"):
-            style = str(token.attrs.get("style", ""))
-            token.attrs = {"align": style.rpartition(":")[2]} if style else {}
-    return Markup(nh3.clean(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}), tags=_TAGS))
+def _when(text: str) -> str:
+    """A time in ISO 8601 as people read it."""
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of a diff: its kind, its number before and after, and its text."""
-
-    kind: str
-    before: int | None
-    after: int | None
-    text: str
-
-
-def lines(patch: str) -> list[Line]:
-    """The lines of a file's part of a diff."""
-    found, before, after = [], 0, 0
-    for text in patch.splitlines():
-        if text.startswith("@@"):
-            old, new = text.split()[1:3]
-            before, after = int(old[1:].split(",")[0]), int(new[1:].split(",")[0])
-            found.append(Line("hunk", None, None, text))
-        elif text.startswith("+"):
-            found.append(Line("added", None, after, text[1:]))
-            after += 1
-        elif text.startswith("-"):
-            found.append(Line("removed", before, None, text[1:]))
-            before += 1
-        elif text.startswith("\\"):
-            found.append(Line("hunk", None, None, text))
-        else:
-            found.append(Line("same", before, after, text[1:]))
-            before, after = before + 1, after + 1
-    return found
-
-
-_TEMPLATES.filters.update(markdown=markdown, lines=lines, short=lambda sha: sha[:8], when=lambda text: text.replace("T", " ").rstrip("Z"))
+_TEMPLATES.filters.update(
+    markdown=markdown,
+    lines=lines,
+    notes=notes,
+    by_interest=by_interest,
+    document=document,
+    elsewhere=elsewhere,
+    folded=folded,
+    picture=picture,
+    short=lambda sha: sha[:8],
+    when=_when,
+    plural=lambda number, word: f"{number} {word}{'' if number == 1 else 's'}",
+)
 
 
 def page(name: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page of a template."""
+    """A page of a template; `place` is where its texts stand."""
     return HTMLResponse(_TEMPLATES.get_template(name).render(**values), status, headers=_HEADERS)
 
 
 def told(error: Refused) -> HTMLResponse:
     """A page that says why something was refused."""
-    return page(
-        "refused.html", status=error.status, title=str(error.status), message=error.message, errors=error.errors or [], repository=None
-    )
+    found: dict[str, Any] = {"title": str(error.status), "message": error.message, "errors": error.errors or [], "repository": None}
+    return page("refused.html", status=error.status, **found)
 
 
 @router.get("/")
 def front(forge: TheForge) -> Response:
     with forge.lock:
-        return page("front.html", title="Forge", repositories=list(forge.repositories.values()), repository=None, latest=_latest)
+        values: dict[str, Any] = {"repositories": list(forge.repositories.values()), "latest": _latest, "waiting": _waiting(forge.person())}
+        return page("front.html", title="Forge", repository=None, **values)
+
+
+def _waiting(person: Account | None) -> Callable[[Repository], list[Pull]]:
+    """Finds the pull requests that wait for a person's review, newest first."""
+    return lambda repository: [pull for pull in repository.pulls()[::-1] if pull.state == "open" and person in pull.requested]
 
 
 def _latest(repository: Repository) -> Any:
@@ -120,8 +96,9 @@ def repository_page(forge: TheForge, repository: TheRepository) -> Response:
         head = bare.head(repository.default_branch)
         issues = [one for one in repository.issues.values() if not isinstance(one, Pull)]
         values: dict[str, Any] = {
-            "pulls": repository.pulls()[::-1],
-            "issues": issues[::-1],
+            "pulls": _open_first(repository.pulls()),
+            "issues": _open_first(issues),
+            "waiting": _waiting(forge.person())(repository),
             "commits": bare.log("-12", head) if head else [],
         }
         return page(
@@ -134,9 +111,19 @@ def repository_page(forge: TheForge, repository: TheRepository) -> Response:
         )
 
 
+def _open_first(issues: Sequence[Issue]) -> list[Issue]:
+    """The open ones, then the closed ones, each newest first."""
+    return sorted(issues, key=lambda issue: (issue.state == "open", issue.number), reverse=True)
+
+
 def _checks(repository: Repository, sha: str) -> list[Check]:
     """The latest check of each name on a commit."""
     return list({(one.name, one.external_id): one for one in repository.checks if one.sha == sha}.values())
+
+
+def _statuses(repository: Repository, sha: str) -> list[Status]:
+    """The latest status of each context on a commit."""
+    return list({one.context: one for one in repository.statuses if one.sha == sha}.values())
 
 
 @router.get("/{owner}/{name}/pull/{number}")
@@ -151,9 +138,10 @@ def pull_page(forge: TheForge, repository: TheRepository, number: int) -> Respon
             "commits": bare.log("--reverse", f"{base}..{pull.head}"),
             "files": bare.changed(base, pull.head),
             "checks": _checks(repository, pull.head),
-            "statuses": list({one.context: one for one in repository.statuses if one.sha == pull.head}.values()),
+            "statuses": _statuses(repository, pull.head),
             "mergeable": pull.state == "open" and bare.merged_tree(bare.head(pull.base) or base, pull.head) is not None,
             "person": person if person is not None and person != pull.author else None,
+            "place": Place(repository, forge.url),
         }
         return page("pull.html", title=f"{pull.title} · #{number}", repository=repository, pull=pull, events=events, **values)
 
@@ -198,7 +186,8 @@ def issue_page(forge: TheForge, repository: TheRepository, number: int) -> Respo
         issue = repository.issue(number)
         if isinstance(issue, Pull):
             return RedirectResponse(f"{forge.url}/{repository.full_name}/pull/{number}")
-        return page("issue.html", title=f"{issue.title} · #{number}", repository=repository, issue=issue)
+        place = Place(repository, forge.url)
+        return page("issue.html", title=f"{issue.title} · #{number}", repository=repository, issue=issue, place=place)
 
 
 @router.get("/{owner}/{name}/commit/{sha}")
@@ -212,34 +201,37 @@ def commit_page(forge: TheForge, repository: TheRepository, sha: str) -> Respons
         files = bare.changed(commit.parents[0] if commit.parents else EMPTY_TREE, found)
         values: dict[str, Any] = {
             "checks": _checks(repository, found),
-            "statuses": [one for one in repository.statuses if one.sha == found],
+            "statuses": _statuses(repository, found),
+            "place": Place(repository, forge.url),
         }
         return page("commit.html", title=commit.message.partition("\n")[0], repository=repository, commit=commit, files=files, **values)
 
 
 @router.get("/{owner}/{name}/actions/runs/{run_id}")
-def run_page(repository: TheRepository, run_id: int) -> Response:
+def run_page(forge: TheForge, repository: TheRepository, run_id: int) -> Response:
     run: Run | None = repository.runs.get(run_id)
     if run is None:
         raise Refused(404, "There is no such run")
-    return page("run.html", title=f"Run {run.number} of {run.workflow}", repository=repository, run=run)
+    place = Place(repository, forge.url)
+    return page("run.html", title=f"Run {run.number} of {run.workflow}", repository=repository, run=run, place=place)
 
 
 @router.get("/{owner}/{name}/raw/{ref}/{path:path}")
 def raw(repository: TheRepository, ref: str, path: str) -> Response:
     data, _ = _file(repository, ref, path)
     kind = mimetypes.guess_type(path)[0] or ""
-    return Response(data, media_type=kind if kind in _PICTURES else "text/plain; charset=utf-8", headers=_HEADERS)
+    return Response(data, media_type=kind if kind in PICTURES else "text/plain; charset=utf-8", headers=_HEADERS)
 
 
 @router.get("/{owner}/{name}/blob/{ref}/{path:path}")
-def blob(request: Request, repository: TheRepository, ref: str, path: str) -> Response:
+def blob(request: Request, forge: TheForge, repository: TheRepository, ref: str, path: str) -> Response:
     if "raw" in request.query_params:
         return raw(repository, ref, path)
     data, sha = _file(repository, ref, path)
-    kind = mimetypes.guess_type(path)[0]
     text = data[:SHOWN_BYTES].decode("utf-8", "replace") if b"\0" not in data else ""
-    return page("blob.html", title=path, repository=repository, path=path, sha=sha, text=text, picture=kind in _PICTURES)
+    return page(
+        "blob.html", title=path, repository=repository, path=path, sha=sha, text=text, place=Place(repository, forge.url, sha, path)
+    )
 
 
 def _file(repository: Repository, ref: str, path: str) -> tuple[bytes, str]:

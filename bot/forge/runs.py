@@ -24,7 +24,7 @@ from typing import Literal
 
 from bot.forge.stand_ins import ARTIFACTS, GIT_DIR, write_stand_ins
 
-Conclusion = Literal["success", "failure", "cancelled", "timed_out"]
+Conclusion = Literal["success", "failure", "cancelled", "timed_out", "skipped"]
 MARK = "FORGE_RUN_MARK"
 DEFAULT_SECONDS = 3600.0
 POLL_SECONDS = 0.05

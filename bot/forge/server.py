@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from bot.forge.app import create_app
 from bot.forge.forge import Forge
 from bot.forge.hooks import Delivery, Hook
 from bot.forge.model import Write
+from bot.forge.web import Exchange
 
 APP_ID = 4711
 
@@ -58,13 +59,21 @@ class Handle:
         """Send every event from now on to `url`, signed with `secret`; in place of the address before."""
         self.forge.hooks.hooks = [Hook(url, secret)]
 
-    def misbehave(self, kind: str, count: int = 1, *, path: str = "", method: str = "", seconds: float = 1.0) -> None:
-        """Misbehave `count` times (`bot.forge.faults.KINDS`); `path` (a regular expression) and `method` narrow it down."""
-        self.forge.faults.add(kind, count, path=path, method=method, seconds=seconds)
+    def misbehave(self, kind: str, count: int = 1, *, path: str = "", method: str = "", seconds: float = 1.0, after: int = 0) -> None:
+        """Misbehave `count` times (`bot.forge.faults.KINDS`); `path` (a regular expression) and `method` narrow it down (`Faults.add`)."""
+        self.forge.faults.add(kind, count, path=path, method=method, seconds=seconds, after=after)
+
+    def protect(self, full_name: str, check: str, app_id: int | None = None) -> None:
+        """Merge nothing from now on whose head lacks the success of this check, by this App or any."""
+        self.forge.repository(full_name).required.append((check, app_id))
+
+    def listen(self, listener: Callable[[Exchange], None]) -> None:
+        """Tell every exchange over the API from now on, in the forge's own thread."""
+        self.forge.listeners.append(listener)
 
     @property
-    def misbehaviours_left(self) -> int:
-        """How many are still to come."""
+    def misbehaviours_left(self) -> list[str]:
+        """Those that are still to come (`Faults.left`)."""
         return self.forge.faults.left()
 
     @property
@@ -95,6 +104,8 @@ def running(folder: Path, *, port: int = 0, app_id: int = APP_ID) -> Iterator[Ha
     """A forge that keeps its repositories and runs below `folder`, on loopback; a free port unless told which. Its runs end with it."""
     folder.mkdir(parents=True, exist_ok=True)
     with socket.create_server(("127.0.0.1", port)) as listener:
+        # An answer's head and body are sent apart: without this the body waits 40 ms for the head's acknowledgement.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         forge = Forge(folder.resolve(), f"http://127.0.0.1:{listener.getsockname()[1]}", app_id)
         config = uvicorn.Config(create_app(forge), log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=1)
         server = _Server(config)

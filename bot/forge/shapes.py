@@ -183,9 +183,16 @@ class Shapes:
         }
 
     def pull(
-        self, repository: Repository, owner: Account, pull: Pull, mergeable: bool | None = None, *, full: bool = True
+        self,
+        repository: Repository,
+        owner: Account,
+        pull: Pull,
+        mergeable: bool | None = None,
+        *,
+        full: bool = True,
+        source: tuple[Repository, Account] | None = None,
     ) -> dict[str, Any]:
-        """A pull request; `full` with what only the answer about a single one holds."""
+        """A pull request; `full` with what only the answer about a single one holds. `source` is the fork that it comes from, and whose."""
         base = f"{self.api}/repos/{repository.full_name}"
         url = f"{base}/pulls/{pull.number}"
         issue = f"{base}/issues/{pull.number}"
@@ -231,7 +238,7 @@ class Shapes:
             "assignees": [],
             "requested_reviewers": [self.user(one) for one in pull.requested],
             "requested_teams": [],
-            "head": self._end(repository, owner, pull.branch, pull.head),
+            "head": self._end(*(source or (repository, owner)), pull.branch, pull.head),
             "base": self._end(repository, owner, pull.base, pull.base_sha),
             "_links": {name: {"href": value} for name, value in links.items()},
             "author_association": "CONTRIBUTOR",

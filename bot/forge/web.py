@@ -7,15 +7,30 @@ import binascii
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from bot.forge.forge import Forge
 from bot.forge.model import Account, Refused, Repository, Write
 
 PREFIX = "/api/v3"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request to the API and its answer, for whoever listens. Bodies are JSON, None where there is none."""
+
+    method: str
+    path: str
+    query: str
+    body: Any
+    actor: str
+    status: int
+    answer: Any
 
 
 def forge_of(request: Request) -> Forge:
@@ -95,6 +110,8 @@ def paged(request: Request, items: Sequence[Any], key: str = "") -> JSONResponse
     """A page of a list, with links to the others; under `key` with its total where GitHub does so."""
     try:
         size = min(max(int(request.query_params.get("per_page", 30)), 1), 100)
+        if forge_of(request).faults.take("short_pages", request.url.path) is not None:
+            size = 1
         page = max(int(request.query_params.get("page", 1)), 1)
     except ValueError as error:
         raise Refused(422, "page is not a number") from error
@@ -118,29 +135,81 @@ async def refused(request: Request, error: Exception) -> Response:
 
 
 async def watched(request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Every API request: the misbehaviours that were asked for, the limits' headers, and the log of writes."""
+    """Every API request: the misbehaviours that were asked for, the limits' headers, the log of writes, and who listens."""
     path, method = request.url.path, request.method
-    if not path.startswith(PREFIX):
-        return await proceed(request)
     forge = forge_of(request)
-    body = await request.body()
+    if not path.startswith(PREFIX):
+        # Git, and where artifacts are stored; people's pages are spared.
+        return await _other(forge, request, proceed) if ".git/" in path or path.startswith("/storage/") else await proceed(request)
+    given = _json(await request.body())
+    asked = f"{path}?{request.url.query}" if request.url.query else path
     writes = method not in ("GET", "HEAD")
-    error = _fault(forge, path, method, writes)
-    answer = await refused(request, error) if error is not None else await proceed(request)
+    error = _fault(forge, asked, method, writes)
+    if error is None:
+        answer = await proceed(request)
+    else:
+        answer = _unanswered() if error.status == 502 else await refused(request, error)
+    actor = getattr(request.state, "actor", "")
     if writes:
-        actor = getattr(request.state, "actor", "")
-        try:
-            given = json.loads(body) if body else None
-        except ValueError:
-            given = None
         forge.writes.append(Write(method, path.removeprefix(PREFIX), given, actor, answer.status_code))
-        if error is None and answer.status_code < 300 and forge.faults.take("error_after", path, method) is not None:
-            return await refused(request, Refused(502, "Server Error"))
+        if error is None and answer.status_code < 300 and forge.faults.take("error_after", asked, method) is not None:
+            answer = _unanswered()
+    if error is None and forge.faults.take("answer_cut", asked, method) is not None:
+        answer = _Cut(bytes((await _read(answer)).body), answer.status_code)
     answer.headers.setdefault("X-RateLimit-Limit", "5000")
     answer.headers.setdefault("X-RateLimit-Remaining", "4999")
     answer.headers.setdefault("X-RateLimit-Reset", str(int(time.time()) + 3600))
     answer.headers.setdefault("X-RateLimit-Resource", "core")
+    if forge.listeners:
+        answer = await _read(answer)
+        told = Exchange(method, path.removeprefix(PREFIX), request.url.query, given, actor, answer.status_code, _json(bytes(answer.body)))
+        for listener in forge.listeners:
+            listener(told)
     return answer
+
+
+async def _other(forge: Forge, request: Request, proceed: Callable[[Request], Awaitable[Response]]) -> Response:
+    """A request beside the API, with the misbehaviours that are for every request."""
+    path, method = f"{request.url.path}?{request.url.query}", request.method
+    error = _common(forge, path, method)
+    if error is not None:
+        return _unanswered() if error.status == 502 else Response(error.message, 401, headers={"WWW-Authenticate": 'Basic realm="forge"'})
+    answer = await proceed(request)
+    if method == "POST" and answer.status_code < 300 and forge.faults.take("error_after", path, method) is not None:
+        return _unanswered()
+    if forge.faults.take("answer_cut", path, method) is not None:
+        return _Cut(bytes((await _read(answer)).body), answer.status_code)
+    return answer
+
+
+def _unanswered() -> Response:
+    """What stands before GitHub and could not reach it answers with a page for people."""
+    return Response("<!DOCTYPE html><title>Unicorn!</title>", 502, media_type="text/html")
+
+
+class _Cut(Response):
+    """An answer that says how long it is and ends before that; the connection ends with it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": bytes(self.body)[: len(self.body) // 2], "more_body": True})
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body) if body else None
+    except ValueError:
+        return None
+
+
+async def _read(answer: Response) -> Response:
+    """An answer whose body has been read."""
+    if not hasattr(answer, "body_iterator"):
+        return answer
+    parts = [part async for part in answer.body_iterator]
+    read = Response(b"".join(parts), answer.status_code)
+    read.raw_headers = answer.raw_headers
+    return read
 
 
 def _fault(forge: Forge, path: str, method: str, writes: bool) -> Refused | None:
@@ -148,12 +217,9 @@ def _fault(forge: Forge, path: str, method: str, writes: bool) -> Refused | None
     take = forge.faults.take
     if "/access_tokens" in path:
         return None
-    if take("revoke_tokens", path, method) is not None:
-        forge.revoke_installation_tokens()
-    if take("expired_token", path, method) is not None:
-        return Refused(401, "Bad credentials")
-    if take("server_error", path, method) is not None:
-        return Refused(502, "Server Error")
+    error = _common(forge, path, method)
+    if error is not None:
+        return error
     seconds = take("primary_limit", path, method)
     if seconds is not None:
         reset = {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time() + seconds))}
@@ -165,4 +231,16 @@ def _fault(forge: Forge, path: str, method: str, writes: bool) -> Refused | None
             return Refused(403, told, headers={"Retry-After": str(max(int(seconds), 1))})
     elif take("not_found", path, method) is not None:
         return Refused(404, "Not Found")
+    return None
+
+
+def _common(forge: Forge, path: str, method: str) -> Refused | None:
+    """The misbehaviours that are for every request."""
+    take = forge.faults.take
+    if take("revoke_tokens", path, method) is not None:
+        forge.revoke_installation_tokens()
+    if take("expired_token", path, method) is not None:
+        return Refused(401, "Bad credentials")
+    if take("server_error", path, method) is not None:
+        return Refused(502, "Server Error")
     return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from github import Auth, Github, GithubException, GithubRetry
+from github import Auth, Github, GithubException
+from urllib3 import Retry
 
 from runner.errors import FactoryError
 
@@ -19,7 +20,9 @@ PERMISSIONS = {
 }
 """What a token may do: no more than the bot needs. The App itself must hold these, and not `workflows`."""
 READ_RETRIES = 4
+UNANSWERED = (500, 502, 503, 504)
 TIMEOUT_SECONDS = 30
+PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,17 @@ Credentials = App | Personal
 
 
 class Access:
-    """Opens GitHub's API as one identity, and again with a new token when the old one is refused."""
+    """Opens GitHub's API as one identity, and again with a new token when the old one is refused.
 
-    def __init__(self, api_url: str, credentials: Credentials) -> None:
+    `write_seconds` lie between two writes at least: GitHub itself asks for one.
+    """
+
+    def __init__(self, api_url: str, credentials: Credentials, write_seconds: float = 0.0) -> None:
         self.api_url = api_url
         self.credentials = credentials
+        self.write_seconds = write_seconds
         self._github: Github | None = None
+        self._app: Github | None = None
         self._login: str | None = None
 
     @property
@@ -63,8 +71,9 @@ class Access:
 
     def as_app(self) -> Github | None:
         """The API as the App itself, which only its own deliveries need; None for a person."""
-        credentials = self.credentials
-        return self._open(Auth.AppAuth(credentials.id, credentials.key)) if isinstance(credentials, App) else None
+        if self._app is None and isinstance(self.credentials, App):
+            self._app = self._open(Auth.AppAuth(self.credentials.id, self.credentials.key))
+        return self._app
 
     def renew(self) -> None:
         """Forget the token: the next call asks for another."""
@@ -103,15 +112,24 @@ class Access:
         return app.get_installation_auth(credentials.installation, token_permissions=PERMISSIONS)
 
     def _open(self, auth: Auth.Auth) -> Github:
-        # Reads alone are repeated blindly: a write whose answer was lost may have been done.
-        retry = GithubRetry(total=READ_RETRIES, allowed_methods={"GET"}, backoff_factor=0.2, secondary_rate_wait=5, max_rate_limit_wait=120)
+        # Reads alone are repeated blindly: a write whose answer was lost may have been done. Rate limits are left to `Asking`, for reads
+        # and writes alike: `GithubRetry` would sleep as long as a header says, and a campaign with it.
+        retry = Retry(
+            READ_RETRIES,
+            allowed_methods={"GET"},
+            status_forcelist=UNANSWERED,
+            backoff_factor=0.2,
+            respect_retry_after_header=False,
+            raise_on_status=False,
+        )
         return Github(
             auth=auth,
             base_url=self.api_url,
             retry=retry,
             timeout=TIMEOUT_SECONDS,
             seconds_between_requests=0,
-            seconds_between_writes=0,
+            seconds_between_writes=self.write_seconds,
+            per_page=PAGE,
             user_agent="kernel-factory",
         )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, get_args
 
 from github import Github
 from github.CheckRun import CheckRun
+from github.Commit import Commit as GithubCommit
 from github.CommitStatus import CommitStatus
 from github.PaginatedList import PaginatedList
 from github.Repository import Repository as GithubRepository
@@ -18,6 +18,7 @@ from bot.hosting import Annotation, Conclusion
 
 CHECK = "kernel-factory/verdict"
 MAX_ANNOTATIONS = 50  # in one request
+CONCLUSIONS: tuple[Conclusion, ...] = get_args(Conclusion)
 MAX_SUMMARY = 65_000
 MAX_DESCRIPTION = 140
 
@@ -43,7 +44,10 @@ class Checks:
         summary: str,
         annotations: Sequence[Annotation] = (),
     ) -> None:
-        """The check of this `external_id` on a commit, as given. Another App's check of the same name is not touched."""
+        """The check of this `external_id` on a commit, as given. Another App's check of the same name is not touched.
+
+        GitHub only ever adds to a check's annotations, so those that are there stand for the first of the given ones.
+        """
         if self.access.app_id is None:
             _status(self, sha, conclusion, title)
             return
@@ -60,29 +64,43 @@ class Checks:
             }
             for one in annotations
         ]
-        parts = [notes[at : at + MAX_ANNOTATIONS] for at in range(0, len(notes), MAX_ANNOTATIONS)] or [[]]
         state: dict[str, Any] = {"status": status} if conclusion is None else {"status": "completed", "conclusion": conclusion}
+        what = f"the check on {sha[:12]}"
 
         def look(github: Github) -> CheckRun | None:
-            runs = self.repository(github).get_commit(sha).get_check_runs(check_name=CHECK, filter="all")
+            commit = GithubCommit(github.requester, completed=False, url=f"/repos/{self.name}/commits/{sha}")
+            runs = commit.get_check_runs(check_name=CHECK, filter="all")
             return next((run for run in runs if run.external_id == external_id and run.app.id == self.access.app_id), None)
 
         def create(github: Github) -> CheckRun:
-            first = {**output, "annotations": parts[0]}
+            first = {**output, "annotations": notes[:MAX_ANNOTATIONS]}
             return self.repository(github).create_check_run(CHECK, sha, external_id=external_id, output=first, **state)
 
-        what = f"the check on {sha[:12]}"
-        before = self.asking.read(what, look)
-        run = before or self.asking.make(what, look, create)
-        if before is not None and not _as_wanted(before, status, conclusion, output):
-            self.asking.write(what, lambda _: run.edit(output={**output, "annotations": parts[0]}, **state))
-        if before is None or before.output.annotations_count < len(notes):
-            for part in parts[1:]:
-                self.asking.write(what, partial(_annotate, run, {**output, "annotations": part}))
+        def bring(github: Github) -> int:
+            """Bring the check one request nearer to what is wanted; how many annotations are still to come then."""
+            run = self.repository(github).get_check_run(made.id)
+            there = run.output.annotations_count
+            if there < len(notes) or not _as_wanted(run, status, conclusion, output):
+                run.edit(output={**output, "annotations": notes[there : there + MAX_ANNOTATIONS]}, **state)
+            return len(notes) - there - MAX_ANNOTATIONS
 
+        with self.asking.writing:
+            made = self.asking.make(what, look, create)
+            if made.output.annotations_count < len(notes) or not _as_wanted(made, status, conclusion, output):
+                while self.asking.write(what, bring) > 0:
+                    pass
 
-def _annotate(run: CheckRun, output: dict[str, Any], _: Github) -> None:
-    run.edit(output=output)
+    def verdicts(self: _Host, sha: str) -> Mapping[str, Conclusion]:
+        """The conclusions of the App's own finished checks on a commit, by their `external_id`; none with a personal token."""
+        if self.access.app_id is None:
+            return {}
+
+        def read(github: Github) -> dict[str, Conclusion]:
+            commit = GithubCommit(github.requester, completed=False, url=f"/repos/{self.name}/commits/{sha}")
+            runs = [run for run in commit.get_check_runs(check_name=CHECK, filter="all") if run.app.id == self.access.app_id]
+            return {run.external_id: run.conclusion for run in runs if run.conclusion in CONCLUSIONS}
+
+        return self.asking.read(f"the checks on {sha[:12]}", read)
 
 
 def _as_wanted(run: CheckRun, status: str, conclusion: Conclusion | None, output: dict[str, Any]) -> bool:

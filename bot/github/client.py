@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from github import Github, GithubException, UnknownObjectException
 from github.Issue import Issue
 from github.IssueComment import IssueComment
+from github.NamedUser import NamedUser
+from github.Organization import Organization
 from github.PaginatedList import PaginatedList
 from github.PullRequest import PullRequest as GithubPull
 from github.Repository import Repository as GithubRepository
 
+from bot import hosting
 from bot.github.asking import Asking
 from bot.github.auth import Access, told
 from bot.github.checks import Checks
@@ -32,10 +36,12 @@ MERGE_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
 class Repository(Runs, Checks):
     """The repository `name` (`owner/name`). What makes a thing looks for it first, so each call may be repeated."""
 
-    def __init__(self, access: Access, name: str, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, access: Access, name: str, pause: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.time
+    ) -> None:
         self.access = access
         self.name = name
-        self.asking = Asking(access, pause)
+        self.asking = Asking(access, pause, clock)
         self._url: str | None = None
 
     def repository(self, github: Github) -> GithubRepository:
@@ -143,7 +149,7 @@ class Repository(Runs, Checks):
             return bool(pull.merge(commit_title=title, commit_message=message, sha=sha, merge_method="merge").merged)
 
         try:
-            return Merge(self.asking.attempt(put)), ""
+            return Merge(self.asking.attempt(f"merging #{pull.number}", put)), ""
         except GithubException as error:
             why = told(error)
             if error.status == 405 and "base branch was modified" in why.lower():
@@ -177,8 +183,7 @@ class Repository(Runs, Checks):
         def write(github: Github) -> None:
             repository = self.repository(github)
             pull = repository.get_pull(number)
-            people, teams = pull.get_review_requests()
-            if any(True for _ in people) or any(True for _ in teams):
+            if pull.requested_reviewers or pull.requested_teams:
                 return
             chosen = [person.login for person in self._people(repository) if person.login != pull.user.login]
             if chosen:
@@ -187,54 +192,76 @@ class Repository(Runs, Checks):
         self.asking.write(f"asking for a review of #{number}", write)
 
     def kept_comment(self, number: int, marker: str, body: str) -> None:
-        """The one comment of this marker, with this text: the oldest is kept, extras are deleted."""
-        text = marked(body, marker)
+        """The one comment of this marker, with this text: the oldest is kept, extras are deleted. Only the bot's own comments count."""
+        text, what = marked(body, marker), f"the comment {marker} on #{number}"
 
         def mine(github: Github) -> list[IssueComment]:
-            comments = self.repository(github).get_issue(number).get_comments()
-            return [comment for comment in comments if _hidden(marker) in (comment.body or "") and self._own(comment.user.login)]
+            comments = self._issue(github, number).get_comments()
+            return [comment for comment in comments if _hidden(marker) in (comment.body or "") and self._own(comment.user)]
 
-        def look(github: Github) -> IssueComment | None:
-            return next(iter(mine(github)), None)
+        def look(github: Github) -> list[IssueComment] | None:
+            return mine(github) or None
 
-        def create(github: Github) -> IssueComment:
-            return self.repository(github).get_issue(number).create_comment(text)
+        def create(github: Github) -> list[IssueComment]:
+            return [self._issue(github, number).create_comment(text)]
 
-        what = f"the comment {marker} on #{number}"
-        kept = self.asking.make(what, look, create)
-        if kept.body != text:
-            self.asking.write(what, lambda _: kept.edit(text))
-        for extra in self.asking.read(what, mine)[1:]:
-            self.asking.write(what, partial(_delete, extra))
+        # Nobody else's text comes between the look and the edit.
+        with self.asking.writing:
+            kept, *extras = self.asking.make(what, look, create)
+            if kept.body != text:
+                self.asking.write(what, lambda _: kept.edit(text))
+            for extra in extras:
+                self.asking.write(what, partial(_delete, extra))
 
     def kept_issue(self, marker: str, title: str, body: str) -> int:
-        """The one issue of this marker, with this title and text; returns its number."""
-        text = marked(body, marker)
+        """The one issue of this marker, with this title and text; returns its number. Only the bot's own issues count."""
+        text, what = marked(body, marker), f"the issue {marker}"
 
         def look(github: Github) -> Issue | None:
             mine = {"state": "all", "creator": self.access.login(), "sort": "created", "direction": "asc"}
             issues = PaginatedList(Issue, github.requester, f"/repos/{self.name}/issues", mine)
-            return next((issue for issue in issues if issue.pull_request is None and _hidden(marker) in (issue.body or "")), None)
+            own = (issue for issue in issues if issue.pull_request is None and self._own(issue.user))
+            return next((issue for issue in own if _hidden(marker) in (issue.body or "")), None)
 
         def create(github: Github) -> Issue:
             return self.repository(github).create_issue(title, text)
 
-        issue = self.asking.make(f"the issue {marker}", look, create)
-        if (issue.title, issue.body) != (title, text):
-            self.asking.write(f"the issue {marker}", lambda _: issue.edit(title=title, body=text))
+        with self.asking.writing:
+            issue = self.asking.make(what, look, create)
+            if (issue.title, issue.body) != (title, text):
+                self.asking.write(what, lambda _: issue.edit(title=title, body=text))
         return issue.number
+
+    def kept_issues(self) -> Sequence[hosting.Issue]:
+        """All issues that the bot made, oldest first."""
+
+        def read(github: Github) -> list[hosting.Issue]:
+            mine = {"state": "all", "creator": self.access.login(), "sort": "created", "direction": "asc"}
+            issues = PaginatedList(Issue, github.requester, f"/repos/{self.name}/issues", mine)
+            own = [issue for issue in issues if issue.pull_request is None and self._own(issue.user)]
+            return [hosting.Issue(one.number, "open" if one.state == "open" else "closed", one.body or "") for one in own]
+
+        return self.asking.read("the bot's issues", read)
 
     def file_url(self, commit: str, path: str) -> str:
         """Where a file of a commit is shown, as a picture may be linked."""
-        if self._url is None:
-            self._url = self.asking.read(f"the repository {self.name}", lambda github: github.get_repo(self.name).html_url)
-        return f"{self._url}/blob/{commit}/{path}?raw=true"
+        return f"{self._page()}/blob/{commit}/{path}?raw=true"
+
+    def run_url(self, run: int) -> str:
+        """Where a workflow run is shown."""
+        return f"{self._page()}/actions/runs/{run}"
 
     def redeliver_failed(self) -> None:
         """Have deliveries sent again that failed. A personal token knows of none."""
         app = self.access.as_app()
         if app is not None:
             self.asking.read("the App's deliveries", lambda _: redeliver(app))
+
+    def _page(self) -> str:
+        """The address of the repository's own page."""
+        if self._url is None:
+            self._url = self.asking.read(f"the repository {self.name}", lambda github: github.get_repo(self.name).html_url)
+        return self._url
 
     def _people(self, repository: GithubRepository) -> Iterator[Any]:
         """People who may write."""
@@ -246,8 +273,13 @@ class Repository(Runs, Checks):
             if error.status not in (403, 404):
                 raise
 
-    def _own(self, login: str) -> bool:
-        return login == self.access.login()
+    def _issue(self, github: Github, number: int) -> Issue:
+        """What a pull request has of an issue, not asked for yet."""
+        return Issue(github.requester, completed=False, url=f"/repos/{self.name}/issues/{number}")
+
+    def _own(self, author: NamedUser | Organization | None) -> bool:
+        """Whether the bot wrote it. A deleted account leaves no author."""
+        return author is not None and author.login == self.access.login()
 
     def _pull(self, pull: GithubPull) -> PullRequest:
         merged = pull.merged_at is not None
@@ -281,7 +313,8 @@ def marked(body: str, marker: str) -> str:
 
 
 def _delete(comment: IssueComment, _: Github) -> None:
-    comment.delete()
+    with suppress(UnknownObjectException):
+        comment.delete()
 
 
 def _hidden(marker: str) -> str:

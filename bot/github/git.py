@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import functools
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -16,14 +18,24 @@ FETCHED = ("+refs/heads/*:refs/heads/*", "+refs/pull/*/head:refs/pull/*/head")
 PLAIN = ("100644", "100755")
 NAME, EMAIL = "Kernel Factory", "kernel-factory@users.noreply.github.com"
 EPOCH = "1970-01-01T00:00:00+00:00"
+# What git says where a token is refused.
+REFUSED = "Authentication failed"
+# So many folders' files are remembered: each step of a campaign asks for the same few.
+TREES = 64
 
 
 class Clone:
-    """A bare clone of `url` in `folder`. `token` gives a fresh token for each use, which stands in no file and no argument."""
+    """A bare clone of `url` in `folder`. `token` gives a token for each use, which stands in no file and no argument.
 
-    def __init__(self, folder: Path, url: str, token: Callable[[], str]) -> None:
+    `renew` is called where it is refused, after which `token` gives another; without it a refusal is final.
+    """
+
+    def __init__(self, folder: Path, url: str, token: Callable[[], str], renew: Callable[[], None] | None = None) -> None:
         self.url = url
         self._token = token
+        self._renew = renew
+        self._fetching = threading.Lock()
+        self._files = functools.lru_cache(TREES)(self._read)
         try:
             self._repository = git.Repo.init(folder, bare=True, mkdir=True)
         except (git.GitError, OSError) as error:
@@ -36,22 +48,26 @@ class Clone:
             GIT_TERMINAL_PROMPT="0",
             GIT_ASKPASS="true",
             GIT_LITERAL_PATHSPECS="1",
+            LC_ALL="C",
         )
 
     def fetch(self) -> None:
         """Everything that is new: branches and the heads of pull requests."""
-        self._remote("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *FETCHED)
+        # Two at once would fail to move the same refs.
+        with self._fetching:
+            self._remote("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *FETCHED)
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
         """The plain files below a folder of a commit, by their path within it; none where there is no such folder."""
+        # The folder's own name stands for its content, whatever commit it is read from.
+        name = self._said("rev-parse", "--verify", "--quiet", f"{commit}:{path}", missing="")
+        return dict(self._files(name)) if name else {}
+
+    def tree_id(self, commit: str, path: str) -> str | None:
+        """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
         if self._said("cat-file", "-t", f"{commit}:{path}", missing="") != "tree":
-            return {}
-        found = {}
-        for row in self._bytes("ls-tree", "-r", "-z", f"{commit}:{path}").decode("utf-8", "surrogateescape").split("\0"):
-            meta, _, name = row.partition("\t")
-            if name and meta.split()[0] in PLAIN:
-                found[name] = self._bytes("cat-file", "blob", meta.split()[2])
-        return found
+            return None
+        return self._said("rev-parse", f"{commit}:{path}")
 
     def changed(self, before: str, after: str) -> Sequence[str]:
         """The paths in which two commits differ."""
@@ -97,6 +113,24 @@ class Clone:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
 
+    def _read(self, tree: str) -> Mapping[str, bytes]:
+        """The plain files below a git tree; none where it is something else."""
+        rows = self._said("ls-tree", "-r", "-z", tree, missing="").split("\0")
+        blobs = {name: meta.split()[2] for meta, _, name in (row.partition("\t") for row in rows) if name and meta.split()[0] in PLAIN}
+        if not blobs:
+            return {}
+        with tempfile.TemporaryFile() as names:
+            names.write("\n".join(blobs.values()).encode())
+            names.seek(0)
+            told = self._bytes("cat-file", "--batch", "--buffer", stdin=names)
+        found, at = {}, 0
+        for name in blobs:
+            # Each is told as `<id> blob <size>`, a line's end, its bytes, and another line's end.
+            start = told.index(b"\n", at) + 1
+            end = start + int(told[at:start].split()[2])
+            found[name], at = told[start:end], end + 1
+        return found
+
     def _blob(self, content: bytes) -> str:
         with tempfile.TemporaryFile() as data:
             data.write(content)
@@ -104,6 +138,16 @@ class Clone:
             return self._said("hash-object", "-w", "--stdin", stdin=data)
 
     def _remote(self, *words: str) -> None:
+        """Run git against the remote; once more with a new token where the old one is refused."""
+        try:
+            self._asked(*words)
+        except FactoryError as error:
+            if self._renew is None or REFUSED not in str(error):
+                raise
+            self._renew()
+            self._asked(*words)
+
+    def _asked(self, *words: str) -> None:
         """Run git against the remote, with a token in the environment."""
         header = "Authorization: Basic " + base64.b64encode(f"x-access-token:{self._token()}".encode()).decode()
         self._said(*words, env={"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader", "GIT_CONFIG_VALUE_0": header})

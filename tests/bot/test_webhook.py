@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
 
 from bot import webhook
@@ -46,6 +51,7 @@ def send(client: TestClient, payload: Any = PUSH, *, body: bytes | None = None, 
         "X-Hub-Signature-256": webhook.signature(SECRET, data),
         "X-GitHub-Delivery": "72d3162e-cc78-11e3-81ab-4c9367dc0958",
         "X-GitHub-Event": "push",
+        "Content-Type": "application/json",
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
     return client.post("/webhook", content=data, headers=given).status_code
@@ -67,13 +73,30 @@ def test_what_is_not_signed_is_refused_unread(client: TestClient, kept: Kept, gi
     assert not kept.events
 
 
+def test_a_delivery_without_a_signature_is_refused_whatever_else_it_lacks(client: TestClient) -> None:
+    answer = client.post("/webhook", content=b"{")
+    assert (answer.status_code, "X-Hub-Signature-256" in answer.text) == (401, True)
+
+
+def test_signatures_are_compared_in_constant_time(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[bytes] = []
+
+    def refuse(ours: bytes, given: bytes) -> bool:
+        compared.append(given)
+        return False
+
+    monkeypatch.setattr("hmac.compare_digest", refuse)
+    assert send(client) == 401
+    assert compared == [webhook.signature(SECRET, json.dumps(PUSH).encode()).encode()]
+
+
 def test_the_signature_is_over_the_raw_body(client: TestClient) -> None:
     spaced = json.dumps(PUSH, indent=3).encode()
     assert send(client, body=spaced) == 202
     assert send(client, body=spaced, X_Hub_Signature_256=webhook.signature(SECRET, json.dumps(PUSH).encode())) == 401
 
 
-def test_a_delivery_that_is_too_large_is_not_read_to_its_end(client: TestClient, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delivery_that_says_it_is_too_large_is_not_read(client: TestClient, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "MAX_BYTES", 100)
     assert send(client) == 413
     assert not kept.events
@@ -84,6 +107,85 @@ def test_a_busy_bot_asks_for_the_delivery_again(client: TestClient, kept: Kept) 
     assert send(client) == 503
 
 
+class Server(uvicorn.Server):
+    """Leaves signals to the tests."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def serving(claim: webhook.Claim) -> Iterator[socket.socket]:
+    """A connection to a webhook that is really served."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Server(
+            uvicorn.Config(webhook.create_app(SECRET, claim), log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+        )
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            with socket.create_connection(listener.getsockname(), timeout=20) as connection:
+                yield connection
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def head(*more: str) -> bytes:
+    signed = webhook.signature(SECRET, json.dumps(PUSH).encode())
+    lines = [
+        "POST /webhook HTTP/1.1",
+        "Host: bot",
+        "Content-Type: application/json",
+        "X-GitHub-Event: push",
+        "X-GitHub-Delivery: 72d3162e-cc78-11e3-81ab-4c9367dc0958",
+        f"X-Hub-Signature-256: {signed}",
+        *more,
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def status(connection: socket.socket) -> int:
+    return int(connection.recv(4096).split()[1])
+
+
+def test_an_endless_delivery_is_read_only_as_far_as_is_allowed(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "MAX_BYTES", 100_000)
+    chunk = b"2710\r\n" + b"x" * 10_000 + b"\r\n"
+    with serving(kept) as connection:
+        connection.sendall(head("Transfer-Encoding: chunked") + chunk * 11)
+        assert status(connection) == 413
+    assert not kept.events
+
+
+def test_a_delivery_in_chunks_is_taken(kept: Kept) -> None:
+    body = json.dumps(PUSH).encode()
+    halves = [body[:50], body[50:], b""]
+    with serving(kept) as connection:
+        connection.sendall(head("Transfer-Encoding: chunked") + b"".join(b"%x\r\n%s\r\n" % (len(half), half) for half in halves))
+        assert status(connection) == 202
+    assert len(kept.events) == 1
+
+
+def test_a_delivery_that_never_ends_is_given_up(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "READ_SECONDS", 0.1)
+    with serving(kept) as connection:
+        connection.sendall(head("Content-Length: 500") + b"{")
+        assert status(connection) == 408
+
+
+def test_a_claim_that_takes_too_long_is_answered_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(webhook, "CLAIM_SECONDS", 0.1)
+    released = threading.Event()
+    body = json.dumps(PUSH).encode()
+    with serving(lambda *_: released.wait(20)) as connection:
+        connection.sendall(head(f"Content-Length: {len(body)}") + body)
+        assert status(connection) == 503
+        assert not released.is_set()
+        released.set()
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"push"', b"\xff", b"{}", b'{"ref": 3, "repository": null}', b"[" * 100_000])
 def test_what_is_signed_and_unreadable_is_told(client: TestClient, kept: Kept, body: bytes) -> None:
     assert send(client, body=body) == 400
@@ -92,6 +194,22 @@ def test_what_is_signed_and_unreadable_is_told(client: TestClient, kept: Kept, b
 
 def test_a_delivery_needs_a_guid(client: TestClient) -> None:
     assert send(client, X_GitHub_Delivery="../../etc") == 400
+
+
+def test_a_delivery_needs_a_name_and_must_be_json(client: TestClient, kept: Kept) -> None:
+    assert send(client, X_GitHub_Event="") == 400
+    assert send(client, Content_Type="application/x-www-form-urlencoded") == 415
+    assert send(client, Content_Type="application/json; charset=utf-8") == 202
+    assert len(kept.events) == 1
+
+
+def test_what_bots_do_and_what_happens_elsewhere_is_of_no_use(kept: Kept) -> None:
+    client = TestClient(webhook.create_app(SECRET, kept, "O/r"))
+    assert send(client, {**PUSH, "sender": {"login": "other[bot]", "type": "Bot"}}) == 202
+    assert send(client, {**PUSH, "repository": {"full_name": "o/other"}}) == 202
+    assert not kept.events
+    assert send(client, {**PUSH, "sender": {"login": "ada", "type": "User"}}) == 202
+    assert len(kept.events) == 1
 
 
 def test_what_the_bot_has_no_use_for_is_taken_and_dropped(client: TestClient, kept: Kept) -> None:

@@ -1,7 +1,8 @@
 """Cuts `github-openapi-slice.json` out of GitHub's description of its API: `python slice_openapi.py api.github.com.json`.
 
-The description is in the npm package `@octokit/openapi`, as `generated/api.github.com.json`. Kept are the answers of the routes that the
-forge has, the bodies of the webhooks that it sends, and the schemas that these need, as JSON Schema: `nullable` becomes a type.
+The description is in the npm package `@octokit/openapi`, as `generated/api.github.com.json`. Kept are, of the routes that the forge has,
+the parameters and bodies of requests and the answers, the bodies of the webhooks that it sends, and the schemas that these need, as JSON
+Schema: `nullable` becomes a type.
 """
 
 from __future__ import annotations
@@ -54,6 +55,16 @@ def needed(node: Any, components: dict[str, Any], found: dict[str, Any]) -> None
             needed(value, components, found)
 
 
+def referred(node: Any, among: dict[str, Any]) -> Any:
+    """What a reference stands for."""
+    return among[node["$ref"].rpartition("/")[2]] if "$ref" in node else node
+
+
+def schema_of(node: Any) -> Any:
+    """The schema of a request's or answer's JSON; None where it has none."""
+    return None if node is None else plain(node.get("content", {}).get("application/json", {}).get("schema"))
+
+
 def routes() -> set[tuple[str, str]]:
     """Method and path of every API route that the forge has, with GitHub's names for what is variable."""
     app = create_app(Forge(Path("/nonexistent"), "http://forge"))
@@ -86,12 +97,14 @@ def main(source: Path) -> None:
     kept: dict[str, Any] = {}
     for method, path in sorted(routes()):
         known, item = paths[shape(path)]
-        answers = {}
-        for status, answer in item[method]["responses"].items():
-            if "$ref" in answer:
-                answer = components["responses"][answer["$ref"].rpartition("/")[2]]
-            answers[status] = plain(answer.get("content", {}).get("application/json", {}).get("schema"))
-        kept.setdefault(known, {})[method] = answers
+        about = item[method]
+        given = [referred(one, components["parameters"]) for one in about.get("parameters", [])]
+        body = referred(about["requestBody"], components.get("requestBodies", {})) if "requestBody" in about else None
+        kept.setdefault(known, {})[method] = {
+            "query": {one["name"]: plain(one["schema"]) for one in given if one["in"] == "query"},
+            "body": schema_of(body),
+            "answers": {status: schema_of(referred(answer, components["responses"])) for status, answer in about["responses"].items()},
+        }
     hooks = {}
     for name in EVENTS:
         hook = whole["webhooks"][name] if "webhooks" in whole else whole["x-webhooks"][name]

@@ -14,6 +14,7 @@ from bot.agents.chat import LEVELS, RETRIES, ChatModel
 from bot.agents.ledger import Ledger, Prices
 from bot.campaign.bench import RunnerBench
 from bot.evidence.lessons import Lesson
+from bot.evidence.remark import Remark
 from runner.candidate import candidate_from_files
 
 IDEA = {"hypothesis": "Two accumulators hide the latency of the additions."}
@@ -121,6 +122,33 @@ def test_what_is_sent_is_the_protocol_and_the_evidence(server, make_author, brie
     assert "hypothesis" in strategist.body["response_format"]["json_schema"]["schema"]["properties"]
     assert "files" in author.body["response_format"]["json_schema"]["schema"]["properties"]
     assert IDEA["hypothesis"] in author.user
+
+
+def test_what_a_reviewer_wants_changed_is_sent_with_the_kernel_that_it_is_about(server, make_author, brief, champion, seed_kernel):
+    said = "Too clever: no unrolling by hand, please. @everyone"
+    remark = Remark(campaign="c2", spec="rmsnorm-cpu", review=7, by="ada", text=said, kernel_tree=seed_kernel.tree)
+    server.will(says(IDEA), says(draft()))
+    asked_of = dataclasses.replace(brief, remarks=(remark,), refused={seed_kernel.tree: seed_kernel})
+    assert make_author().propose(asked_of)
+    for asked in server.asked:
+        assert f"ada: {said}" in asked.user
+        assert said not in asked.system
+        assert seed_kernel.files["launch.yaml"].decode() in asked.user
+    server.asked.clear()
+    # Said of the present kernel, it is not sent twice.
+    server.will(says(IDEA), says(draft()))
+    make_author().propose(dataclasses.replace(asked_of, best=seed_kernel))
+    assert server.asked[0].user.count(seed_kernel.files["launch.yaml"].decode()) == 1
+    assert "review of the present kernel" in server.asked[0].user
+
+
+def test_a_kernel_that_a_reviewer_refused_is_not_proposed_again(server, make_author, brief):
+    refused = candidate_from_files({"rmsnorm.cpp": SOURCE.encode(), "launch.yaml": LAUNCH.encode()}, "kernel")
+    remark = Remark(campaign="c1", spec="rmsnorm-cpu", review=7, by="ada", text="Unreadable.", kernel_tree=refused.tree)
+    server.will(says(IDEA), says(draft()), says(draft(SOURCE.replace("odd", "other"))))
+    (proposal,) = make_author().propose(dataclasses.replace(brief, remarks=(remark,)))
+    assert proposal.candidate.tree != refused.tree
+    assert "a reviewer refused exactly this kernel: Unreadable." in server.asked[2].user
 
 
 def test_without_a_key_nothing_of_the_environment_is_sent(server, make_author, brief, monkeypatch):

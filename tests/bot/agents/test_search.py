@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from bot.agents.search import SearchAgent
+from bot.evidence.remark import Remark
 from runner.candidate import candidate_from_files
 from runner.identity import source_hash
 from runner.manifest import KnobValue
@@ -69,6 +70,20 @@ def test_an_earlier_point_that_still_promises_more_is_measured_in_a_later_round(
     assert row(proposal.candidate)["unroll"] == 2
 
 
+def refusal(candidate):
+    return Remark(campaign="c1", spec="rmsnorm-cpu", review=7, by="ada", text="Not this one.", kernel_tree=candidate.tree)
+
+
+def test_a_point_that_a_person_refused_is_not_measured_again(make_brief, make_point):
+    points = [make_point(0, 1.5, {"unroll": 4}), make_point(1, 1.4, {"unroll": 2})]
+    agent = SearchAgent("tpe", "tpe")
+    (first,) = agent.propose(make_brief(points))
+    assert row(first.candidate)["unroll"] == 4
+    (second,) = agent.propose(make_brief(points, remarks=[refusal(first.candidate)]))
+    assert row(second.candidate)["unroll"] == 2
+    assert len(second.tuning.prior) == 1
+
+
 @pytest.mark.parametrize(
     "other",
     [{"device": "another"}, {"spec_hash": "0" * 64}, {"source": "0" * 64}, {"tier": "full"}, {"verdict": Verdict.EVALUATION_LOST}],
@@ -116,5 +131,7 @@ def test_a_kernel_without_knobs_is_proposed_once(make_brief, make_point, champio
     judged = make_point(0, 0.8, kernel_tree=champion.tree, tier="full", campaign="c2")
     assert agent.propose(make_brief([judged], start=start)) == ()
     assert agent.note == "the kernel has no knobs and was judged already"
+    assert agent.propose(make_brief(start=start, remarks=[refusal(champion)])) == ()
+    assert agent.note == "the kernel has no knobs, and a person asked for changes to it"
     earlier = make_point(0, 0.8, kernel_tree=champion.tree, tier="full")
     assert len(agent.propose(make_brief([earlier], start=start))) == 1

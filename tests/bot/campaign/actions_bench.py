@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from bot.campaign.live import Terminal
 from bot.campaign.state import Entry, Outcome, Tuning
 from bot.campaign.store import Store
 from bot.evidence.notebook import Notebook
+from bot.hosting import Missing
 from runner.batch import run_batch
 from runner.candidate import read_candidate
-from runner.errors import FactoryError
+from runner.identity import harness_hash
 from runner.spec.load import LoadedSpec, load_spec
 
 PLENTY = 1e6
@@ -33,6 +35,7 @@ Mischief = Callable[["Forge", "Ran"], None]
 @dataclass(frozen=True)
 class Branch:
     name: str
+    sha: str
 
 
 @dataclass
@@ -50,6 +53,7 @@ class Ran:
     status: str = "completed"
     conclusion: str | None = "success"
     artifact: bytes | None = None
+    deleted: bool = False
 
 
 @dataclass
@@ -57,7 +61,7 @@ class Forge:
     """A repository whose runs are executed as they are dispatched. `mischief` are done to the runs, in the order of their dispatch."""
 
     folder: Path
-    bench: FormulaBench = field(default_factory=FormulaBench)
+    bench: FormulaBench = field(default_factory=lambda: FormulaBench(harness_hash()))
     device: str = DEVICE
     mischief: list[Mischief | None] = field(default_factory=list)
     commits: dict[str, Mapping[str, bytes | None]] = field(default_factory=dict)
@@ -65,9 +69,10 @@ class Forge:
     runs: list[Ran] = field(default_factory=list)
     cancelled: list[int] = field(default_factory=list)
     inputs: list[Mapping[str, str]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
 
     def default_branch(self) -> Branch:
-        return Branch("main")
+        return Branch("main", HEAD)
 
     def head(self, branch: str) -> str | None:
         return HEAD
@@ -82,8 +87,15 @@ class Forge:
         commit, _, ref = refspec.removeprefix("+").partition(":")
         self.refs[ref] = commit
 
-    def dispatch(self, workflow: str, ref: str, inputs: Mapping[str, str]) -> int:
+    def started(self, workflow: str, ref: str, name: str, since: datetime) -> int | None:
         assert (workflow, ref) == ("evaluate.yml", "main")
+        assert since < datetime.now(UTC)
+        return 100 + self.names.index(name) if name in self.names else None
+
+    def dispatch(self, workflow: str, ref: str, inputs: Mapping[str, str], name: str, since: datetime) -> int:
+        assert (workflow, ref) == ("evaluate.yml", "main")
+        assert name == f"evaluate {inputs['request']}"
+        assert name not in self.names, "a run is started twice"
         assert self.refs[inputs["request"]] == inputs["commit"]
         number = 100 + len(self.runs)
         place = self.folder / str(number)
@@ -95,6 +107,7 @@ class Forge:
         run_batch(request, specs, place / "out", run=f"{number}/1", bench=self.bench, device=lambda _: self.device)
         run = Ran(number, json.loads((place / "out" / "batch.json").read_bytes()))
         self.inputs.append(inputs)
+        self.names.append(name)
         self.runs.append(run)
         wrong = self.mischief.pop(0) if self.mischief else None
         if wrong is not None:
@@ -102,7 +115,10 @@ class Forge:
         return number
 
     def run(self, run_id: int) -> Ran:
-        return self.runs[run_id - 100]
+        run = self.runs[run_id - 100]
+        if run.deleted:
+            raise Missing(f"there is no run {run_id}")
+        return run
 
     def cancel(self, run_id: int) -> None:
         self.cancelled.append(run_id)
@@ -110,10 +126,10 @@ class Forge:
     def artifact(self, run_id: int, name: str, max_bytes: int) -> bytes:
         run = self.run(run_id)
         if name != "evaluation" or run.artifact == b"":
-            raise FactoryError(f"there is no artifact `{name}`")
+            raise Missing(f"there is no artifact `{name}`")
         data = run.artifact if run.artifact is not None else zipped({"batch.json": json.dumps(run.answer).encode()})
         if len(data) > max_bytes:
-            raise FactoryError("the artifact is too large")
+            raise Missing("the artifact is too large")
         return data
 
 

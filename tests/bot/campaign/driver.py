@@ -10,6 +10,7 @@ before and after the engine's commit of a step and of the campaign's start and e
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -17,7 +18,7 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,17 @@ from bot.campaign.live import Terminal
 from bot.campaign.session import Asked, Session
 from bot.campaign.story import story, summary
 from bot.campaign.workflow import CampaignWorkflow
+from bot.dashboard import convergence
+from bot.evidence.experiment import Experiment
 from bot.evidence.notebook import Notebook
 from bot.settings import Settings
 from runner.errors import FactoryError
 
 # What the steps import when they first need it is imported before any child is made.
-for late in ("bot.dashboard.convergence", "bot.dashboard.lessons", "bot.dashboard.results", "bot.evidence.lessons", "runner.strategies"):
+for late in ("bot.dashboard.lessons", "bot.dashboard.results", "bot.evidence.lessons", "runner.strategies"):
     importlib.import_module(late)
+
+PR_SET_PDEATHSIG = 1
 
 
 class Killer:
@@ -70,6 +75,11 @@ class Killer:
         setattr(owner, method, told)
 
 
+def dotted(experiments: Sequence[Experiment], path: Path, **_: object) -> None:
+    """In place of the plot, which is tested by itself: a file that says how many experiments there are, and takes no time to draw."""
+    path.write_bytes(f"{len(experiments)} experiments".encode())
+
+
 def command(asked: dict[str, Any]) -> None:
     """One command's part in a campaign, as `bot.cli` does it, on the formula."""
     killer = Killer(asked.get("kill"), asked.get("log"))
@@ -80,6 +90,7 @@ def command(asked: dict[str, Any]) -> None:
     killer.around(worktree, "write_atomically", lambda path, _: f"write of {path.name}")
     killer.around(worktree, "write_candidate", lambda _, folder: f"write of {folder.name}")
     killer.around(Notebook, "record", lambda _, experiment: f"record of {experiment.tier}")
+    convergence.write_plot = dotted
     # A recovered campaign is taken up within this time instead of a second.
     _get_or_create_dbos_registry().get_internal_queue()._polling_interval_sec = 0.05
     options = Asked(
@@ -101,8 +112,16 @@ def command(asked: dict[str, Any]) -> None:
         os._exit(0)
 
 
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent ends, however that ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def child(asked: dict[str, Any], command: Callable[[dict[str, Any]], None]) -> None:
     """Run a command with its output in a file; ends the process."""
+    die_with_parent()
+    if "pid" in asked:
+        Path(asked["pid"]).write_text(str(os.getpid()))
     output = os.open(asked["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -119,6 +138,7 @@ def child(asked: dict[str, Any], command: Callable[[dict[str, Any]], None]) -> N
 
 def forked(command: Callable[[dict[str, Any]], None]) -> None:
     """Answer each line with the exit status of a child that ran the command."""
+    die_with_parent()
     for line in sys.stdin:
         process = os.fork()
         if process == 0:

@@ -17,7 +17,7 @@ from runner.candidate import Candidate, read_candidate
 from runner.identity import git_tree
 from runner.manifest import KnobValue
 from runner.progress import Progress, Step
-from runner.result import BaselineRow, CheckRow, Geomean, Identity, Result, Samples, TimingRow
+from runner.result import BaselineRow, CheckRow, Geomean, Identity, Reproduction, Result, Samples, TimingRow
 from runner.spec.load import LoadedSpec
 from runner.tuning import Trial
 from runner.verdict import Verdict
@@ -26,6 +26,16 @@ DEVICE = "Formula 1"
 HARNESS = "f" * 64
 SCREENING_SECONDS = 0.5
 FULL_SECONDS = 4.0
+
+REPRODUCTION = Reproduction(
+    workload="large",
+    axes={"n": 3},
+    command="kernel-runner evaluate double-formula --candidate kernel --workload large --axes n=3 --seed 7 --out result.json",
+    index=(2,),
+    output="y",
+    actual="nan",
+    expected="1.5",
+)
 
 SPEC = """\
 schema: kernel-spec/v1
@@ -135,7 +145,7 @@ class FormulaBench:
         timed = verdict in (Verdict.ACCEPTED, Verdict.SLOWER)
         return Result(
             spec=spec.spec.id,
-            identity=Identity(kernel_tree=candidate.tree, spec_hash=spec.spec_hash, harness=HARNESS),
+            identity=Identity(kernel_tree=candidate.tree, spec_hash=spec.spec_hash, harness=self.harness),
             tier=tier,
             verdict=verdict,
             message=f"by formula: {verdict}",
@@ -150,6 +160,7 @@ class FormulaBench:
             checks=tuple(CheckRow(workload=name, kind="public", axes={"n": 64}, verdict=Verdict.ACCEPTED, norm=0.0) for name in names),
             rows=tuple(_row(name, verdict, speedup) for name in names) if timed else (),
             geomean=Geomean(speedup=speedup, interval=(speedup * 0.99, speedup * 1.01)) if timed else None,
+            reproduction=REPRODUCTION if verdict is Verdict.INCORRECT else None,
         )
 
     def tune(

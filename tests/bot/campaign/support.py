@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import json
+import random
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,3 +94,22 @@ def field(root: Path, **spec: Any) -> Field:
 def without_time(experiments: Sequence[Experiment]) -> list[Experiment]:
     """Experiments without the moment at which they were recorded."""
     return [experiment.model_copy(update={"created": ""}) for experiment in experiments]
+
+
+def dealt(events: Sequence[str], points: Sequence[str], seeds: int, seed: int, kills: int) -> list[str]:
+    """Those of the shuffled `points` at which a seed's processes die, one each, in the order of an undisturbed campaign's `events`.
+
+    An event is `<what>#<n>`, and each process counts its own: what the one before has committed is not done again, so a later kill's
+    number is brought down by what was done by then.
+    """
+    shuffled = list(points)
+    random.Random(2026).shuffle(shuffled)
+    renamed: list[str] = []
+    done: Counter[str] = Counter()
+    for point in sorted(shuffled[seed::seeds][:kills], key=events.index):
+        name, number = point.rsplit("#", 1)
+        what = name.removeprefix("before ").removeprefix("after ")
+        renamed.append(f"{name}#{max(int(number) - done[what], 1)}")
+        passed = events[: events.index(point) + 1]
+        done = Counter(event.rsplit("#", 1)[0].removeprefix("after ") for event in passed if event.startswith("after "))
+    return renamed

@@ -14,13 +14,7 @@ from formula import DEVICE, FULL_SECONDS, FormulaBench
 from bot.campaign.actions import MAX_TRIES, ActionsEvaluation
 from bot.campaign.journal import Journal
 from runner.errors import FactoryError
-from runner.identity import harness_hash
 from runner.verdict import Verdict
-
-
-@pytest.fixture(autouse=True)
-def of_this_harness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("formula.HARNESS", harness_hash())
 
 
 @pytest.fixture
@@ -70,6 +64,7 @@ WRONG: dict[str, Mischief] = {
     "another actor": other_run(actor="mallory"),
     "started again by a person": other_run(attempt=2),
     "another run": other_run(id=7),
+    "deleted by a person": other_run(deleted=True),
     "no artifact": artifact(b""),
     "not a zip": artifact(b"not a zip"),
     "an empty zip": artifact(zipped({})),
@@ -106,11 +101,15 @@ def test_what_is_not_the_run_that_was_started_is_tried_again_and_never_counts(be
     assert bench.ids() == ["c-1/1/tpe/0"]
 
 
-def test_what_is_lost_every_time_is_evaluation_lost_with_the_reason(bench: Bench) -> None:
-    bench.forge.mischief = [None, *[other_run(conclusion="failure")] * MAX_TRIES]
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [(other_run(conclusion="failure"), "ended as failure"), (other_run(deleted=True), "is gone"), (artifact(b""), "no artifact")],
+)
+def test_what_is_lost_every_time_is_evaluation_lost_with_the_reason(bench: Bench, wrong: Mischief, reason: str) -> None:
+    bench.forge.mischief = [None, *[wrong] * MAX_TRIES]
     judged, tuned = bench.evaluate(bench.entry("kernel"), bench.entry("seeds/knobs", 4, agent="local"))
     assert [one.verdict for one in (judged, tuned)] == [Verdict.EVALUATION_LOST] * 2
-    assert "ended as failure" in judged.message
+    assert reason in judged.message
     assert bench.batches() == MAX_TRIES
     # It stays so when the step is run again.
     bench.port = bench.new_port()

@@ -133,7 +133,7 @@ def test_what_a_forge_does_to_a_run_is_told(field: Field, kind: str, reason: str
         field.forge.misbehave(kind)
     with pytest.raises(FactoryError, match=f"no machine judges gate-cpu: .*{reason}"):
         field.port.place(field.spec)
-    assert field.forge.misbehaviours_left == 0
+    assert field.forge.misbehaviours_left == []
     if kind == "run_queued":
         (run,) = field.forge.state(NAME).runs.values()
         assert run.cancelled.is_set()

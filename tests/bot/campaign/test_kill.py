@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import random
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import KILLED, Field, field, without_time
+from support import KILLED, Field, dealt, field, without_time
 
 from bot.evidence.experiment import Experiment
 
@@ -74,25 +73,13 @@ def decisive(event: str) -> bool:
 def kill_points(scenario: Scenario, seed: int) -> list[str]:
     """The events at which this seed's processes die, one a process.
 
-    The decisive events of the undisturbed campaign, and as many others as are needed to fill up, are dealt out to the seeds. The
-    second process counts its own events: what the first one has committed is not done again.
+    The decisive events of the undisturbed campaign, and as many others as are needed to fill up, are dealt out to the seeds.
     """
     events = undisturbed(scenario).events
-    others = [event for event in events if not decisive(event)]
-    shuffled = random.Random(2026)
-    shuffled.shuffle(others)
     points = [event for event in events if decisive(event)]
-    points += others[: max(0, scenario.seeds * KILLS - len(points))]
-    shuffled.shuffle(points)
-    renamed: list[str] = []
-    done: Counter[str] = Counter()
-    for point in sorted(points[seed :: scenario.seeds][:KILLS], key=events.index):
-        name, number = point.rsplit("#", 1)
-        what = name.removeprefix("before ").removeprefix("after ")
-        renamed.append(f"{name}#{max(int(number) - done[what], 1)}")
-        passed = events[: events.index(point) + 1]
-        done = Counter(event.rsplit("#", 1)[0].removeprefix("after ") for event in passed if event.startswith("after "))
-    return renamed
+    others = [event for event in events if not decisive(event)]
+    random.Random(2026).shuffle(others)
+    return dealt(events, [*points, *others[: max(0, scenario.seeds * KILLS - len(points))]], scenario.seeds, seed, KILLS)
 
 
 def test_the_seeds_kill_before_and_after_every_commit() -> None:

@@ -47,6 +47,7 @@ def shown(*, terminal: bool, make: Make, until: Callable[[Terminal], None] = lam
         watch.opened(ORDER, PLAN, ())
         watch.doing(1, "screening")
         watch.detail("a detail of the point before")
+        watch.lost("run 7 ended as [red]failure[/red]")
         watch.recorded(make(0, 1.2, knobs={"unroll": 4}))
         watch.recorded(make(1, message="it wrote [red]past[/red] the end\nsecond line", verdict=Verdict.LAUNCH_ERROR))
         watch.recorded(make(2, 1.1, tier="full", seconds=60.0))
@@ -61,9 +62,10 @@ def test_elsewhere_each_event_is_a_line(make_experiment: Make) -> None:
         "campaign c-1 begins on A CPU [2 cores]: tpe (search)",
         "writer is left out: no server",
         "round 1: screening",
-        "c1/1/tpe/0 screening slower 1.200× (1.188–1.212) over the baseline, screening by tpe unroll=4",
+        "round 1: lost: run 7 ended as [red]failure[/red]",
+        "c1/1/tpe/0 screening slower 1.200× (1.188–1.212) over the baseline unroll=4",
         "c1/1/tpe/1 screening launch_error it wrote [red]past[/red] the end",
-        "c1/1/tpe/2 full slower 1.100× (1.089–1.111) over the baseline, full by tpe",
+        "c1/1/tpe/2 full slower 1.100× (1.089–1.111) over the baseline",
     ]
 
 

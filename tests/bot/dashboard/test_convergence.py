@@ -43,7 +43,7 @@ def campaign(make_experiment):
 def test_a_campaign_gives_a_picture(campaign, tmp_path):
     path = tmp_path / "results" / "plot.png"
     write_plot(campaign, path, min_speedup=1.05, title="RMSNorm in fp32")
-    assert size(path.read_bytes()) == (1800, 960)
+    assert size(path.read_bytes()) == (1440, 1320)
     assert colours(path.read_bytes()) > 50
 
 
@@ -65,13 +65,13 @@ def test_every_verdict_has_its_sign():
 def test_campaigns_with_nothing_timed_or_one_point_give_pictures(count, make_experiment, tmp_path):
     write_plot([make_experiment(index, None) for index in range(count)], tmp_path / "failed.png", title="T")
     write_plot([make_experiment(index, 1.0) for index in range(count)], tmp_path / "timed.png")
-    assert size((tmp_path / "failed.png").read_bytes()) == size((tmp_path / "timed.png").read_bytes()) == (1800, 960)
+    assert size((tmp_path / "failed.png").read_bytes()) == size((tmp_path / "timed.png").read_bytes()) == (1440, 1320)
 
 
 @pytest.mark.parametrize("title", ["$x^2$", r"\frac{$", "one $ only", "標題 🚀", "a\nb", "x" * 500])
 def test_any_title_can_be_drawn(title, make_experiment, tmp_path):
     write_plot([make_experiment(0, 1.0)], tmp_path / "plot.png", title=title)
-    assert size((tmp_path / "plot.png").read_bytes()) == (1800, 960)
+    assert size((tmp_path / "plot.png").read_bytes()) == (1440, 1320)
 
 
 def test_a_formula_is_no_formula():

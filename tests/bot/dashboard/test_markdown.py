@@ -17,7 +17,7 @@ PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 
 # What GitHub acts on in rendered text: mentions, references, addresses, addresses of mail.
 ACTS = re.compile(
-    r"@[A-Za-z0-9_-]|#[0-9]|\bGH-[0-9]|[a-z][a-z0-9+.-]*://|\bwww\.|\b(?:mailto|xmpp):|:[A-Za-z0-9_+-]+:",
+    r"@[A-Za-z0-9_-]|#[0-9]|\bGH-[0-9]|[a-z][a-z0-9+.-]*://|\bwww\.|\b(?:mailto|xmpp):|:[0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:|:[+-]1:",
     re.IGNORECASE,
 )
 

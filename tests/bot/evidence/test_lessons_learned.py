@@ -13,6 +13,7 @@ import pytest
 from bot.evidence.effects import find_effects
 from bot.evidence.failures import find_causes
 from bot.evidence.lessons import MOST, learn
+from bot.evidence.remark import Remark
 from runner.verdict import Verdict
 
 SPACE: dict[str, list[Any]] = {
@@ -201,6 +202,20 @@ def test_an_idea_of_a_model_is_judged_against_its_parent_when_the_intervals_tell
     assert any(text.startswith("The idea “Keep the row in registers.” helped: 1.20× (1.1") for text in statements)
     assert any(text.startswith("The idea “Spill.” hurt: 0.80× (0.") for text in statements)
     assert not any("Unclear" in text for text in statements)
+
+
+def test_what_people_asked_to_change_stands_first_the_last_of_it_before_the_rest(make_experiment):
+    experiments = screened(make_experiment, 40, 3)
+    said = [("Too many knobs.\n\nPlease fewer.", experiments[0]), ("", experiments[1])]
+    remarks = [
+        Remark(campaign="c1", spec="a-spec", review=number, by="ada", text=text, kernel_tree=one.kernel_tree)
+        for number, (text, one) in enumerate(said)
+    ]
+    last, first = learn(experiments, remarks)[:2]
+    assert first.statement == f"ada asked for changes to kernel {experiments[0].kernel_tree[:12]}: “Too many knobs. Please fewer.”."
+    assert (first.experiments, last.experiments) == ((experiments[0].id,), (experiments[1].id,))
+    assert last.statement == f"ada asked for changes to kernel {experiments[1].kernel_tree[:12]}, and said no more."
+    assert learn(experiments, remarks)[2:] == learn(experiments)[: MOST - 2]
 
 
 def test_lessons_are_few_and_short_whatever_they_quote(make_experiment):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.evidence.notebook import Notebook
+from bot.evidence.remark import Remark
 from runner.errors import FactoryError
 from runner.verdict import Verdict
 
@@ -44,6 +45,30 @@ def test_another_experiment_under_the_same_id_is_refused_and_the_first_kept(note
     with pytest.raises(FactoryError, match=r"another experiment is already recorded as c1/1/tpe/0"):
         notebook.record(make_experiment(0, 1.26))
     assert notebook.experiments("a-spec") == [make_experiment(0, 1.25)]
+
+
+def remark(review, text="Too many knobs.", campaign="c1"):
+    return Remark(campaign=campaign, spec="a-spec", review=review, by="ada", text=text, kernel_tree="a" * 40)
+
+
+def test_what_people_said_is_kept_once_and_in_order(notebook):
+    for one in (remark(9), remark(3), remark(9, "Edited afterwards."), remark(9, campaign="c2")):
+        notebook.remark(one)
+    assert notebook.remarks("a-spec") == [remark(9), remark(3), remark(9, campaign="c2")]
+    assert notebook.remarks("another-spec") == []
+
+
+def test_a_notebook_from_before_there_were_remarks_keeps_them_now(make_experiment, tmp_path):
+    path = tmp_path / "notebook.sqlite3"
+    with Notebook(path) as book:
+        book.record(make_experiment(0, 1.25))
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE remarks")
+    connection.close()
+    with Notebook(path) as book:
+        book.remark(remark(1))
+        assert book.remarks("a-spec") == [remark(1)]
+        assert book.experiments("a-spec") == [make_experiment(0, 1.25)]
 
 
 def test_the_order_does_not_depend_on_when_something_was_recorded(notebook, make_experiment):

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from bot.campaign.dispatched import RUN_NAME
+
 WORKFLOWS = Path(__file__).parents[3] / ".github" / "workflows"
 EVALUATE = WORKFLOWS / "evaluate.yml"
 
@@ -25,6 +27,10 @@ def workflow() -> dict[Any, Any]:
 def test_it_is_only_ever_dispatched(workflow: dict[Any, Any]) -> None:
     # YAML 1.1 reads the key `on` as true.
     assert list(workflow[True]) == ["workflow_dispatch"]
+
+
+def test_a_run_is_known_by_its_request(workflow: dict[Any, Any]) -> None:
+    assert workflow["run-name"] == RUN_NAME.format(ref="${{ inputs.request }}")
 
 
 def test_it_reads_and_nothing_else(workflow: dict[Any, Any]) -> None:

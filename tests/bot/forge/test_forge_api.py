@@ -204,7 +204,7 @@ def test_a_read_that_goes_wrong_once(place: Stand, api: Api, kind: str, status: 
     place.forge.misbehave(kind)
     answers = [api("GET", "/pulls", token=api.bot).status_code, api("GET", "/pulls", token=place.token).status_code]
     assert answers == [status, 200]
-    assert place.forge.misbehaviours_left == 0
+    assert place.forge.misbehaviours_left == []
 
 
 def test_a_write_that_is_limited_or_done_and_denied(place: Stand, api: Api) -> None:

@@ -1,11 +1,8 @@
-"""Every answer of the forge and every webhook that it sends is valid by GitHub's own description of its API."""
+"""Every request that the forge takes, every answer and every webhook that it sends is valid by GitHub's own description of its API."""
 
 from __future__ import annotations
 
 import base64
-import functools
-import json
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -14,44 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import jsonschema
 import jwt
 import pytest
-from referencing import Registry, Resource
-from referencing.jsonschema import DRAFT202012
+from description import DATA, delivery_faults, delivery_name, exchange_faults, faults, route
 from stand import FULL_NAME, Stand, stand
 
-DATA = Path(__file__).parents[2] / "data"
-SLICE = json.loads((DATA / "github-openapi-slice.json").read_text(encoding="utf-8"))
-REGISTRY: Registry[Any] = Registry().with_resource("slice:", Resource(SLICE, DRAFT202012))
+from bot.forge.web import Exchange
+
 WORKFLOW = "on:\n  workflow_dispatch:\n    inputs: {commit: {type: string, required: true}}\njobs: {}\n"
-
-
-@functools.cache
-def validator(pointer: str) -> jsonschema.Draft202012Validator:
-    schema = {"$ref": f"slice:#{pointer}"}
-    return jsonschema.Draft202012Validator(schema, registry=REGISTRY.with_resource("slice:", Resource(rewritten(), DRAFT202012)))
-
-
-@functools.cache
-def rewritten() -> Any:
-    """The slice, whose references name it."""
-    return json.loads(json.dumps(SLICE).replace('"$ref": "#/', '"$ref": "slice:#/'))
-
-
-def escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def faults(pointer: str, given: Any) -> list[str]:
-    return [told for error in validator(pointer).iter_errors(given) for told in _told(error)]
-
-
-def _told(error: jsonschema.ValidationError) -> list[str]:
-    """What is wrong, of every alternative where there are several."""
-    if error.context:
-        return [told for one in error.context for told in _told(one)]
-    return [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:200]}"]
 
 
 class Recorder:
@@ -69,26 +36,14 @@ class Recorder:
     def __call__(self, method: str, path: str, body: Any = None, *, token: str = "", status: int | None = None) -> Any:
         headers = {"Authorization": f"Bearer {token or self.bot}"}
         answer = self.client.request(method, path, json=body, headers=headers, follow_redirects=False)
-        template = self.template(path.partition("?")[0], method.lower())
-        self.called.add((method.lower(), template))
-        known = SLICE["paths"][template][method.lower()]
-        assert str(answer.status_code) in known, f"{method} {path} is never answered {answer.status_code}: {answer.text[:300]}"
         assert answer.is_success or answer.is_redirect if status is None else answer.status_code == status, answer.text
-        if known[str(answer.status_code)] is None:
-            return None
-        found = faults(f"/paths/{escaped(template)}/{method.lower()}/{answer.status_code}", answer.json())
-        assert not found, f"{method} {path}: {found}"
-        return answer.json()
-
-    def template(self, path: str, method: str) -> str:
-        """GitHub's name of a route: the one with the fewest variables."""
-        fitting = []
-        for template in SLICE["paths"]:
-            pattern = re.sub(r"\\\{(ref|branch|path)\\\}", ".+", re.escape(template))
-            pattern = re.sub(r"\\\{\w+\\\}", "[^/]+", pattern)
-            if re.fullmatch(pattern, path) and method in SLICE["paths"][template]:
-                fitting.append(template)
-        return min(fitting, key=lambda one: (one.count("{"), -len(one)))
+        plain, _, query = path.partition("?")
+        self.called.add(route(method, plain))
+        given = answer.json() if "json" in answer.headers.get("content-type", "") else None
+        assert exchange_faults(Exchange(method, plain, query, body, "", answer.status_code, given)) == []
+        if not answer.is_success and not answer.is_redirect:
+            assert faults("/components/schemas/basic-error", given) == []
+        return given
 
 
 @pytest.fixture
@@ -106,12 +61,9 @@ def test_every_route_and_every_webhook(place: Stand) -> None:
 
     listed = {(method, shape(path)) for method, path in ask.called}
     assert {(method, shape(path)) for method, path in routes()} - listed == set()
-    sent = set()
     for delivery in place.forge.deliveries:
-        name = delivery.event.replace("_", "-") + (f"-{delivery.action.replace('_', '-')}" if delivery.action else "")
-        sent.add(name)
-        assert faults(f"/webhooks/{name}", delivery.payload) == [], name
-    assert sent == set(EVENTS)
+        assert delivery_faults(delivery) == [], delivery_name(delivery)
+    assert {delivery_name(delivery) for delivery in place.forge.deliveries} == set(EVENTS)
 
 
 def _asked(place: Stand, ask: Recorder) -> None:
@@ -173,7 +125,19 @@ def _asked(place: Stand, ask: Recorder) -> None:
 
 def test_the_validation_finds_what_is_wrong() -> None:
     assert "'number' is a required property" in str(faults("/webhooks/pull-request-opened", {}))
-    assert faults(f"/paths/{escaped('/repos/{owner}/{repo}/pulls/{pull_number}')}/get/200", {"number": "one"})
+    base = f"/repos/{FULL_NAME}"
+    for exchange, wanted in (
+        (Exchange("GET", f"{base}/pulls/1", "", None, "", 200, {"number": "one"}), "'one' is not of type 'integer'"),
+        (Exchange("GET", f"{base}/pulls", "stat=all", None, "", 200, []), "the parameter stat is not known"),
+        (Exchange("GET", f"{base}/pulls", "state=ajar", None, "", 200, []), "'ajar' is not one of"),
+        (Exchange("GET", f"{base}/pulls", "", None, "", 418, []), ""),
+        (Exchange("GET", f"{base}/pulls", "", None, "", 201, []), "it is never answered 201"),
+        (Exchange("POST", f"{base}/issues", "", {"titel": "T", "title": "T"}, "", 422, None), "the field titel is not known"),
+        (Exchange("POST", f"{base}/issues", "", {}, "", 422, None), "'title' is a required property"),
+    ):
+        assert wanted in str(exchange_faults(exchange))
+    with pytest.raises(AssertionError, match="describes no"):
+        route("DELETE", base)
 
 
 def _runs(place: Stand, ask: Recorder, base: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,12 +25,21 @@ class Place:
         self.forge = forge
         self.tokens = {"ada": forge.add_user("ada", write=True), "eve": forge.add_user("eve", write=False)}
         self.waits: list[float] = []
+        self.now = time.time()
         self.access = Access(forge.api_url, App(forge.app.app_id, forge.app.private_key, forge.app.installation_id))
         url = forge.create_repository(NAME)
-        self.repository = Repository(self.access, NAME, self.waits.append)
+        self.repository = Repository(self.access, NAME, self.pause, self.clock)
         self.clone = Clone(folder / "clone", url, lambda: self.tokens["ada"])
         self.main = self.clone.commit(None, {"a.txt": b"one\n"}, "first")
         self.clone.push(f"{self.main}:refs/heads/main")
+
+    def pause(self, seconds: float) -> None:
+        """Let the time pass for the client alone."""
+        self.waits.append(seconds)
+        self.now += seconds
+
+    def clock(self) -> float:
+        return self.now
 
     def branch(self, name: str = "x", text: bytes = b"two\n") -> str:
         """Push a branch with one change; returns its commit."""
@@ -49,7 +59,7 @@ class Place:
 
     def as_person(self, login: str) -> Repository:
         """The bot's client with a person's token."""
-        return Repository(Access(self.forge.api_url, Personal(self.tokens[login])), NAME, self.waits.append)
+        return Repository(Access(self.forge.api_url, Personal(self.tokens[login])), NAME, self.pause, self.clock)
 
     def made(self, method: str, ending: str) -> int:
         """How many writes of this kind were carried out, whatever was answered."""
