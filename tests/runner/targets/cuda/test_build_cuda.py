@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,11 @@ def spec() -> LoadedSpec:
     return load_spec(SPECS / "rmsnorm-small-cuda")
 
 
-@pytest.fixture(autouse=True)
-def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNEL_FACTORY_STATE", str(tmp_path / "state"))
+@pytest.fixture(autouse=True, scope="module")
+def _own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KERNEL_FACTORY_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 def candidate(source: str, launch: Mapping[str, Any] | None = None, **files: str) -> Candidate:
