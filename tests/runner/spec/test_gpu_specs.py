@@ -26,7 +26,7 @@ from runner.targets.registry import target_for
 SPECS = Path(__file__).parents[3] / "kernel-specs"
 FORWARD, BACKWARD = "rmsnorm-h100", "rmsnorm-bwd-h100"
 PLAIN = {FORWARD: "baselines.py:in_float", BACKWARD: "baselines.py:rms_norm_backward"}
-LARGEST = 1 << 19
+LARGEST = 1 << 18
 
 
 def small(loaded: LoadedSpec) -> list[Workload]:
@@ -50,7 +50,7 @@ def test_a_plain_computation_in_fp32_passes_everywhere(name: str) -> None:
     loaded = load_spec(SPECS / name)
     compute = load_entry(loaded.folder, PLAIN[name])
     checked = small(loaded)
-    assert len(checked) > 20
+    assert len(checked) >= 20
     for workload in checked:
         judged(loaded, workload, compute)
 
