@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from runner.targets.cuda.ptx_flow import Function, addresses_taken, function_addresses, functions, written
+from runner.targets.cuda.ptx_flow import Function, addresses_taken, function_addresses, functions, lines_kept, written
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?")
 _PARAMETER = re.compile(
@@ -79,6 +79,11 @@ def read_ptx(text: str) -> Read:
         faults.append(f"the compiled kernel's variables take {size} bytes; allowed: up to {MAX_VARIABLES}; larger memory is scratch")
     for name in function_addresses(bodies, plain):
         faults.append(f"the compiled kernel takes the address of the function `{name}`: functions are called by name")
+    for operation in (operation for body in bodies for operation in lines_kept(body)):
+        faults.append(
+            f"the compiled kernel asks the cache to keep lines for later calls (`{operation}`): allowed are the second-level cache's "
+            "evict_first, evict_normal and evict_unchanged, by createpolicy, and every hint to the first-level cache"
+        )
     kept = written(bodies, plain, declared)
     kernels = {name: tuple(sizes.values()) for name, sizes in parameters.items()}
     return Read(kernels, {name: size for name, size in declared.items() if name in kept}, tuple(dict.fromkeys(faults)))

@@ -19,6 +19,8 @@ _WIDTH = re.compile(r"(?:\.v(\d))?\.[a-z](\d+)$")
 _INITIAL = re.compile(r"(?<![\w.])\.(?:global|const)\b[^;=]*=([^;]*);")
 _READS = re.compile(r"(?:ld|ldu|prefetch|prefetchu)\b")
 _MOVES = re.compile(r"(?:mov|cvta|selp)\b")
+_CHOOSES = re.compile(r"(?:mov|selp)\.b?u?64$")
+_POLICIES = (0x1000000000000000, 0x12F0000000000000)  # evict_normal and evict_first, as the toolkit's libraries write them
 _COMPUTES = re.compile(r"(?:mov|cvta|selp|add|sub|mad|mul|shl|shr|cvt|and|or|xor|min|max|setp|fma|bfi|bfe|prmt|lop3|slct)\b")
 _TAKES_MAP = re.compile(
     r"cp\.(?:reduce\.)?async\.bulk\.(?:prefetch\.)?tensor\b|prefetch(?:\.param)?\.tensormap\b|fence\.proxy\.tensormap\b"
@@ -91,6 +93,35 @@ def function_addresses(bodies: Collection[Function], plain: str) -> list[str]:
     held = {word for initial in _INITIAL.findall(plain) for word in _WORD.findall(initial)}
     used = {word for body in bodies for one in body.instructions if not one.operation.startswith("call") for word in one.words}
     return sorted(names & (held | used))
+
+
+def lines_kept(body: Function) -> list[str]:
+    """Operations that ask the second-level cache to keep lines, or that may do so because it is not seen what they ask."""
+    made: dict[str, list[Instruction]] = {}
+    for one in body.instructions:
+        if not one.operands[0:1] or one.operands[0].startswith("["):
+            continue
+        for word in one.first:
+            made.setdefault(word, []).append(one)
+
+    def harmless(policy: str, seen: frozenset[str]) -> bool:
+        if policy in seen:
+            return True
+        if re.fullmatch(r"0x[0-9a-fA-F]+U?|\d+U?", policy):
+            return int(policy.rstrip("U"), 0) in _POLICIES
+        return policy in made and all(
+            one.operation.startswith(("createpolicy.fractional", "createpolicy.range"))
+            or (_CHOOSES.match(one.operation) is not None and all(harmless(other, seen | {policy}) for other in one.operands[1:3]))
+            for one in made[policy]
+        )
+
+    return [
+        one.operation
+        for one in body.instructions
+        if "L2::evict_last" in one.operation
+        or one.operation.startswith("createpolicy.cvt")
+        or ("L2::cache_hint" in one.operation and not harmless(one.operands[-1] if one.operands else "", frozenset()))
+    ]
 
 
 def written(bodies: Collection[Function], plain: str, variables: Collection[str]) -> set[str]:

@@ -225,3 +225,47 @@ def test_where_code_lies_is_not_told(use: str, before: str) -> None:
 def test_large_memory_is_scratch() -> None:
     assert "variables take 67108865 bytes; allowed: up to 67108864" in faults("", before=".global .align 1 .b8 g[67108865];")
     assert faults("", before=".global .align 1 .b8 g[67108864];") == ""
+
+
+HINTED = "ld.global.L2::cache_hint.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1], "
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        f"createpolicy.fractional.L2::evict_last.b64 %rd2, 1.0;\n{HINTED}%rd2;",
+        f"createpolicy.fractional.L2::evict_first.L2::evict_last.b64 %rd2, 0.5;\n{HINTED}%rd2;",
+        f"createpolicy.range.global.L2::evict_last.b64 %rd2, [%rd1], 4096, 8192;\n{HINTED}%rd2;",
+        f"createpolicy.cvt.L2.b64 %rd2, %rd1;\n{HINTED}%rd2;",
+        f"{HINTED}0x14F0000000000000;",
+        f"mov.u64 %rd2, 1508846095364358144;\n{HINTED}%rd2;",
+        f"ld.global.u64 %rd2, [%rd1];\n{HINTED}%rd2;",
+        f"{HINTED}%rd1;",
+        f"createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;\nadd.s64 %rd3, %rd2, 1;\n{HINTED}%rd3;",
+        f"createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;\n@%p1 xor.b64 %rd2, %rd2, %rd1;\n{HINTED}%rd2;",
+        f"createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;\nselp.b64 %rd3, %rd2, %rd1, %p1;\n{HINTED}%rd3;",
+        "prefetch.global.L2::evict_last [%rd1];",
+        "ld.global.L2::evict_last.v8.b32 {%r1, %r2}, [%rd1];",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%r1], [%rd1], %r2, [%r3], %rd1;",
+    ],
+)
+def test_the_cache_is_not_asked_to_keep_lines(use: str) -> None:
+    assert "asks the cache to keep lines for later calls" in faults(use)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        f"createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;\n{HINTED}%rd2;",
+        f"createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %rd2, 0.25;\nmov.b64 %rd3, %rd2;\n{HINTED}%rd3;",
+        f"createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;\ncreatepolicy.fractional.L2::evict_normal.b64 %rd3, 1.0;\n"
+        f"selp.b64 %rd4, %rd2, %rd3, %p1;\n{HINTED}%rd4;",
+        f"mov.u64 %rd2, 1152921504606846976;\n{HINTED}%rd2;",
+        f"{HINTED}0x12F0000000000000;",
+        "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; st.global.L2::cache_hint.u32 [%rd1], %r1, policy; }",
+        "ld.global.L1::evict_last.L2::128B.u32 %r1, [%rd1];",
+        "prefetch.global.L2::evict_normal [%rd1];",
+    ],
+)
+def test_other_hints_pass(use: str) -> None:
+    assert faults(use) == ""

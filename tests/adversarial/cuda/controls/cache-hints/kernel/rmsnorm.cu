@@ -13,11 +13,11 @@ __device__ __forceinline__ float sum_over_cta(float value) {
   return sum;
 }
 
-__device__ __forceinline__ uint4 load_evict_last(const void* g_from) {
+__device__ __forceinline__ uint4 load_hinted(const void* g_from) {
   uint4 value;
   asm volatile(
-      "{ .reg .b64 policy; createpolicy.fractional.L2::evict_last.b64 policy, 1.0;"
-      "ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+      "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;"
+      "ld.global.L1::evict_last.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
       : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
       : "l"(g_from));
   return value;
@@ -36,7 +36,7 @@ rmsnorm(const bf16* x, const float* weight, bf16* y, long long rows, long long c
   float squares = 0.f;
   if (wide)
     for (long long at = threadIdx.x; at < cols / 8; at += THREADS) {
-      const uint4 raw = load_evict_last(reinterpret_cast<const Eight*>(x) + at);
+      const uint4 raw = load_hinted(reinterpret_cast<const Eight*>(x) + at);
       const Eight part = reinterpret_cast<const Eight&>(raw);
       for (int i = 0; i < 8; ++i) squares += float(part.element[i]) * float(part.element[i]);
     }
