@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.attack import _Attack as Attack
+from runner.attack import _Ended as Ended
 from runner.attack import missed, run_suite
 from runner.attack_canaries import VARIABLE, planted
 from runner.attack_cases import Case, CaseFile, read_cases, read_controls
@@ -32,6 +35,24 @@ def written(case: Case, folder: Path, seed: int | None) -> dict[str, bytes]:
         path.name: path.read_bytes() if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 20 else b""
         for path in folder.iterdir()
     }
+
+
+def test_an_interrupted_attack_reports_what_it_did_and_counts_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+
+    def judge_or_stop(self: Attack, case: Case, kernel: Path, seed: int) -> Ended:
+        if judged:
+            raise KeyboardInterrupt
+        judged.append(case.name)
+        return Ended("incorrect", "y[0] is wrong", 0.0)
+
+    monkeypatch.setattr(Attack, "_tried", judge_or_stop)
+    out = tmp_path / "attack.json"
+    report = run_suite(target_named("cpu"), SUITE, ROOT / "kernel-specs", out, 1, judged.append, only="^(01-|plain-scalar)", variants=0)
+    assert [row.name for row in report.cases] == judged[:1]
+    assert report.not_run == len([name for name in CASES if name.startswith("01-")])
+    assert not report.clean
+    assert json.loads(out.read_text())["not_run"] == report.not_run
 
 
 @pytest.mark.parametrize(("target", "controls"), [("cpu", 10), ("cuda", 14)])
