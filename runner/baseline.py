@@ -80,6 +80,8 @@ class Chooser:
         for baseline in self._loaded.spec.baselines:
             if known is not None and before.get(baseline.name, 0.0) > self._far * min(before.values()):
                 seconds[baseline.name] = before[baseline.name]
+                if baseline.name in known.configs:
+                    configs[baseline.name], notes[baseline.name] = known.configs[baseline.name], known.notes.get(baseline.name, "")
                 continue
             try:
                 found = self._configs(baseline, workload, known)
