@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from runner.targets.cuda.ptx_flow import Function, addresses_taken, function_addresses, functions, lines_kept, written
+from runner.targets.cuda.ptx_flow import Function, addresses_taken, called_elsewhere, function_addresses, functions, lines_kept, written
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?")
 _PARAMETER = re.compile(
@@ -73,10 +73,11 @@ def read_ptx(text: str) -> Read:
     if _CONTROL.search(text):
         faults.append("the compiled kernel has characters that can't be seen")
     bodies = functions(plain)
-    faults += [*_faults(plain), *_parameter_faults(bodies, parameters)]
+    faults += [*_faults(plain, bodies), *_parameter_faults(bodies, parameters)]
     size = sum(declared.values())
     if size > MAX_VARIABLES:
         faults.append(f"the compiled kernel's variables take {size} bytes; allowed: up to {MAX_VARIABLES}; larger memory is scratch")
+    faults += [f"the compiled kernel declares the function `{body.name}` within another" for body in bodies if body.nested]
     for name in function_addresses(bodies, plain):
         faults.append(f"the compiled kernel takes the address of the function `{name}`: functions are called by name")
     for operation in (operation for body in bodies for operation in lines_kept(body)):
@@ -114,7 +115,7 @@ def _variables(plain: str) -> tuple[dict[str, int], list[str]]:
     return found, faults
 
 
-def _faults(plain: str) -> Iterator[str]:
+def _faults(plain: str, bodies: list[Function]) -> Iterator[str]:
     if '"' in plain or "/*" in plain:
         yield "the compiled kernel has text in quotes, which assembly has no use for"
     declared = {name.split("<")[0]: "<" in name for names in _DECLARED.findall(plain) for name in re.findall(r"[%\w$]+(?:<\d+>)?", names)}
@@ -126,7 +127,7 @@ def _faults(plain: str) -> Iterator[str]:
     for pattern in (_DIRECTIVE, _INSTRUCTION):
         for found in pattern.findall(plain):
             yield f"the compiled kernel has `{found.strip()}`: a kernel reads no files, and nothing from outside looks at it"
-    for name in _EXTERN.findall(plain):
+    for name in dict.fromkeys((*_EXTERN.findall(plain), *called_elsewhere(bodies))):
         yield f"the compiled kernel calls `{name}`: {_FUNCTIONS.get(name, 'nothing outside a kernel can be called')}"
 
 

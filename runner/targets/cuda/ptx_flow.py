@@ -12,7 +12,8 @@ from functools import cached_property
 
 _FUNCTION = re.compile(r"(?<![\w.])\.(entry|func)\b\s*(?:\([^)]*\)\s*)?([\w$]+)")
 _HEAD = re.compile(r"[\s{}]*(?:[\w$]+\s*:(?!:)[\s{}]*)*(?:@!?\s*[%\w$]+\s+)?[\s{}]*")
-_OPERATION = re.compile(r"([a-z][\w.:]*)\s*(.*)", re.S)
+_OPERATION = re.compile(r"([a-z]\w*(?:\s*\.\s*[A-Za-z0-9]\w*(?:::\w+)*)*)\s*(.*)", re.S)
+_BEGIN = re.compile(r"[^;{]*([;{])")
 _WORD = re.compile(r"[%A-Za-z_$][\w$]*")
 _PLACE = re.compile(r"\[\s*([\w$]+)\s*(?:\+\s*(-?\d+)\s*)?\]")
 _WIDTH = re.compile(r"(?:\.v(\d))?\.[a-z](\d+)$")
@@ -52,19 +53,26 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Function:
-    """A kernel or function: its name and instructions."""
+    """A kernel or function: its name and instructions. A prototype is not `defined`; `nested` is one that is announced within another."""
 
     name: str
     instructions: tuple[Instruction, ...]
+    defined: bool
+    nested: bool
 
 
 def functions(plain: str) -> list[Function]:
     """The functions of a module without comments. What stands before the first holds declarations only."""
     heads = list(_FUNCTION.finditer(plain))
     ends = [*(head.start() for head in heads), len(plain)][1:]
-    return [
-        Function(head[2], tuple(_instructions(plain[head.end() : end].partition("{")[2]))) for head, end in zip(heads, ends, strict=True)
-    ]
+    found, depth, last = [], 0, 0
+    for head, end in zip(heads, ends, strict=True):
+        depth += plain.count("{", last, head.start()) - plain.count("}", last, head.start())
+        last = head.start()
+        begin = _BEGIN.match(plain, head.end(), end)
+        instructions = tuple(_instructions(plain[begin.end() : end])) if begin is not None else ()
+        found.append(Function(head[2], instructions, begin is not None and begin[1] == "{", depth != 0))
+    return found
 
 
 def _instructions(body: str) -> Iterator[Instruction]:
@@ -72,7 +80,7 @@ def _instructions(body: str) -> Iterator[Instruction]:
         head = _HEAD.match(piece)
         found = _OPERATION.match(piece, head.end() if head else 0)
         if found is not None:
-            yield Instruction(found[1], tuple(_split(found[2])))
+            yield Instruction(re.sub(r"\s+", "", found[1]), tuple(_split(found[2])))
 
 
 def _split(text: str) -> Iterator[str]:
@@ -85,6 +93,18 @@ def _split(text: str) -> Iterator[str]:
             begun = index + 1
     if text[begun:].strip():
         yield text[begun:].strip()
+
+
+def called_elsewhere(bodies: Collection[Function]) -> list[str]:
+    """What is called and not defined in the module, or not by its name."""
+    defined = {body.name for body in bodies if body.defined}
+    targets = [
+        next((operand for operand in one.operands if not operand.startswith("(")), "")
+        for body in bodies
+        for one in body.instructions
+        if one.operation.startswith("call")
+    ]
+    return list(dict.fromkeys(target for target in targets if target not in defined))
 
 
 def function_addresses(bodies: Collection[Function], plain: str) -> list[str]:

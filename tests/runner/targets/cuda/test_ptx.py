@@ -49,7 +49,7 @@ def test_every_kernel_is_found() -> None:
         (".global .align 8 .u64 g[3][5];", "mov.u64 %rd2, g;\nst.global.u64 [%rd1], %rd2;", 120),
         (".const .align 4 .u32 g;", "mov.u64 %rd2, g;\ncvta.const.u64 %rd3, %rd2;\nst.global.u32 [%rd3], 1;", 4),
         (".global .align 4 .u32 g;", "{ .reg .b64 at; mov.u64 at, g; st.global.u32 [at], 3; }", 4),
-        (".global .align 4 .u32 g;", "mov.u64 %rd2, g;\ncall.uni (retval0), f, (%rd2);", 4),
+        (".global .align 4 .u32 g;\n.func f()\n{ ret;\n}", "mov.u64 %rd2, g;\ncall.uni (retval0), f, (%rd2);", 4),
         (".global .align 4 .u32 g;\n.global .align 8 .u64 h = generic(g);", "ld.global.u64 %rd2, [h];\nst.global.u32 [%rd2], 1;", 4),
         (".global .align 4 .u32 g;", "@%p1 bra L1;\nL1: @!%p2 st.global.u32 [g], 1;", 4),
     ],
@@ -198,6 +198,8 @@ def test_tensor_maps_are_used_by_their_address(use: str) -> None:
         "mov.b64 %rd2, k_param_1;\nst.global.u64 [%rd1], %rd2;",
         "mov.b64 %rd2, k_param_1;\ntensormap.replace.tile.global_address.global.b1024.b64 [%rd2], %rd1;",
         "ld.param.u64 %rd3, [k_param_1+128];",
+        "ld\n.param .u64 %rd3, [k_param_1+128];",
+        "mov .b64 %rd2, k_param_0;\nld .u64 %rd3, [%rd2+64];",
         "ld.param.v4.u32 {%r1, %r2, %r3, %r4}, [k_param_1+120];",
         "ld.param.u64 %rd3, [k_param_0+-8];",
         "{ .reg .b64 at; mov.b64 at, k_param_1; add.u64 at, at, 64; ld.u64 %rd2, [at]; }",
@@ -245,6 +247,8 @@ HINTED = "ld.global.L2::cache_hint.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1], "
         f"createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;\n@%p1 xor.b64 %rd2, %rd2, %rd1;\n{HINTED}%rd2;",
         f"createpolicy.fractional.L2::evict_first.b64 %rd2, 1.0;\nselp.b64 %rd3, %rd2, %rd1, %p1;\n{HINTED}%rd3;",
         "prefetch.global.L2::evict_last [%rd1];",
+        "{prefetch\n.global\t.L2::evict_last [%rd1];}",
+        f"createpolicy .fractional .L2::evict_last .b64 %rd2, 1.0;\n{HINTED}%rd2;",
         "ld.global.L2::evict_last.v8.b32 {%r1, %r2}, [%rd1];",
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%r1], [%rd1], %r2, [%r3], %rd1;",
     ],
@@ -269,3 +273,20 @@ def test_the_cache_is_not_asked_to_keep_lines(use: str) -> None:
 )
 def test_other_hints_pass(use: str) -> None:
     assert faults(use) == ""
+
+
+@pytest.mark.parametrize("declared", [".func helper;", ".extern .func other(.param .b32 x);", ".visible .entry other();"])
+def test_a_function_within_a_function_hides_nothing(declared: str) -> None:
+    body = f"mov.b64 %rd2, k_param_0;\n{{ {declared} }}\nld.u64 %rd3, [%rd2+64];"
+    assert "within another" in faults(body, before=".func helper()\n{\n\tret;\n}\n")
+
+
+@pytest.mark.parametrize("call", ["call.uni (r), malloc, (p);", "call malloc, (p);", "call (r), %rd1, (p), prototype;", "call.uni other;"])
+def test_only_what_is_defined_is_called(call: str) -> None:
+    prototypes = ".func (.param .b64 r) malloc(.param .b64 s);\n.func other;\n"
+    assert "calls `" in faults(call, before=prototypes)
+
+
+def test_a_function_may_be_announced_before_it_is_defined() -> None:
+    before = ".func (.param .b32 r) helper(.param .b32 x)\n;\n.func (.param .b32 r) helper(.param .b32 x)\n{\n\tret;\n}\n"
+    assert faults("call.uni (retval0), \nhelper, \n(param0);", before=before) == ""
