@@ -122,6 +122,7 @@ class _Evaluation:
         self.geomean: Geomean | None = None
         self.reproduction: Reproduction | None = None
         self.environment: dict[str, Fact] = {**(environment() if tier == "full" else {}), **self.device.facts}
+        self.facts: dict[str, Fact] = {}
         self.selection: tuple[str, ...] = ()
         self.begun = time.monotonic()
         self.started = _now()
@@ -170,6 +171,7 @@ class _Evaluation:
             copies=copies and self.tier == "full",
             progress=self.progress,
             environment=self.environment,
+            facts=self.facts,
         )
         self.rows = measurer.rows(self.contestant, plan.timed, {one.row.workload: one.scales for one in self.checks})
         self.geomean = geomean_of(self.rows, self.loaded.spec.accept.confidence, derive(self.seed, "bootstrap"))
@@ -228,7 +230,7 @@ class _Evaluation:
 
     def _result(self, verdict: Verdict, message: str) -> Result:
         contestant = self.contestant
-        facts: dict[str, Fact] = dict(contestant.facts) if contestant is not None else {}
+        facts: dict[str, Fact] = {**(contestant.facts if contestant is not None else {}), **self.facts}
         facts |= {f"seconds for {what}": round(seconds, 2) for what, seconds in self.timer.meter.seconds.items()}
         return Result(
             spec=self.loaded.spec.id,

@@ -25,7 +25,9 @@ COPY_BLOCKS, COPY_ROTATION = 2, 1
 
 @dataclass
 class Measurer:
-    """Times the workloads of one evaluation. `rival` is what it is compared with; None: the fastest baseline on each workload."""
+    """Times the workloads of one evaluation. `rival` is what it is compared with; None: the fastest baseline on each workload.
+
+    What is learned on the way goes into `environment` (of the machine) and `facts` (the times of every baseline)."""
 
     target: Target
     loaded: LoadedSpec
@@ -36,6 +38,7 @@ class Measurer:
     copies: bool
     progress: Progress
     environment: dict[str, Fact]
+    facts: dict[str, Fact]
 
     def rows(self, contestant: Contestant, workloads: Sequence[Workload], scales: Mapping[str, Mapping[str, float]]) -> list[TimingRow]:
         """A row for each workload. `scales` by workload and output, from the correctness checks. Raises what `Timer.measure` raises."""
@@ -69,6 +72,8 @@ class Measurer:
             choice = self.chooser.choose(workload, scales)
         for name, reason in choice.left_out.items():
             self.environment[f"baseline left out: {name}"] = reason
+        for name, seconds in choice.seconds.items():
+            self.facts[f"best block of {name} on {workload.name}, ms a call"] = round(seconds * 1e3, 6)
         baseline = self.chooser.named(choice.name)
         side = self.chooser.side(baseline, choice.configs.get(baseline.name, ""))
         note = choice.notes.get(baseline.name)

@@ -178,7 +178,10 @@ class CudaTarget:
             inputs = draw_inputs(workload, secrets.randbits(62))
             for slot in range(slots):
                 worker.load(slot, inputs)
-            texts, note = worker.configs(baseline.configs, baseline.config_seconds)
+            try:
+                texts, note = worker.configs(baseline.configs, baseline.config_seconds)
+            except FactoryError as error:
+                return Configs(note=f"its configurations could not be searched: {error}"[:400])
         found = Configs(tuple(texts) or ("",), note)
         baselines.write_configs(place, found)
         return found
