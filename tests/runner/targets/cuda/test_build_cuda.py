@@ -198,6 +198,30 @@ def test_the_librarys_clock_stands_still(spec: LoadedSpec) -> None:
     target_named("sm_90a").build(LoadedSpec(**{**vars(spec), "spec": patient}), candidate(source + EMPTY.replace("{}", body)), {})
 
 
+def test_nothing_of_a_matrix_kernel_for_hopper_is_refused(spec: LoadedSpec) -> None:
+    source = (Path(__file__).parent / "hopper.cu").read_text()
+    launch = {
+        "tensor_maps": {"x_map": {"of": "x", "box": [8, 64]}, "y_map": {"of": "y", "box": [8, 64]}},
+        "launches": [
+            {
+                **LAUNCH["launches"][0],
+                "grid": ["2 * rows", 1, 1],
+                "block": [384, 1, 1],
+                "cluster": [2, 1, 1],
+                "shared": 16384,
+                "args": [*LAUNCH["launches"][0]["args"], {"map": "x_map"}, {"map": "y_map"}],
+            }
+        ],
+    }
+    one = candidate(source, launch)
+    target = target_named("sm_90a")
+    assert target.check(spec, one) == ()
+    binary = target.build(spec, one, {})
+    assert build.parameters(binary)["rmsnorm"][-2:] == (128, 128)
+    if build.disassembler() is not None:
+        assert binary.facts["wgmma"] >= 1
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_the_command_builds_for_either_architecture(arch: str, tmp_path: Path) -> None:
     kernel = two_rows(tmp_path / "kernel")

@@ -132,7 +132,9 @@ def test_text_that_could_hide_code_is_refused(body: str) -> None:
     assert faults(body) != ""
 
 
-@pytest.mark.parametrize("body", ['.pragma "nounroll";', "// a comment with \"quotes\" and '/*'", "/* nothing // here */"])
+@pytest.mark.parametrize(
+    "body", ['.pragma "nounroll";', '.pragma "enable_smem_spilling";', "// a comment with \"quotes\" and '/*'", "/* nothing // here */"]
+)
 def test_comments_and_the_compilers_own_pragma_pass(body: str) -> None:
     assert faults(body) == ""
 
