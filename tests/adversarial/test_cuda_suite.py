@@ -17,6 +17,7 @@ import torch
 from runner.attack_cases import Case, Control, read_cases, read_controls
 from runner.attack_variants import write_candidate_of
 from runner.candidate import read_candidate
+from runner.comparison import compare, rms
 from runner.errors import FactoryError
 from runner.inputs import Pool
 from runner.manifest import row_knobs
@@ -166,3 +167,50 @@ def check_loaded(loaded: LoadedSpec) -> None:
     drawn = [*workloads.public(loaded.spec), *workloads.hidden(loaded.spec, 7)]
     with torch.random.fork_rng():
         check_sound(loaded, Oracle(loaded), Pool(7, 1 << 20), drawn, 7)
+
+
+def _fp32(x: torch.Tensor, weight: torch.Tensor, squares: torch.Tensor | None = None, bf16_scale: bool = False) -> torch.Tensor:
+    """RMSNorm as the honest controls compute it, in fp32, not rounded yet."""
+    total = x.square().sum(-1, keepdim=True) if squares is None else squares
+    scale = 1 / torch.sqrt(total / x.shape[-1] + 1e-6)
+    return x * (scale.bfloat16().float() if bf16_scale else scale) * weight
+
+
+def _summed_in_bf16(x: torch.Tensor) -> torch.Tensor:
+    """Each of 128 threads adds up its squares in bfloat16."""
+    total = torch.zeros(x.shape[0], 128)
+    for part in torch.nn.functional.pad(x, (0, -x.shape[1] % 128)).view(x.shape[0], -1, 128).unbind(1):
+        total = (total + part.square()).bfloat16().float()
+    return total.sum(-1, keepdim=True)
+
+
+def _truncated(value: torch.Tensor) -> torch.Tensor:
+    return (value.contiguous().view(torch.int32) & ~0xFFFF).view(torch.float32)
+
+
+COMPUTATIONS = {
+    "10-bf16-product": lambda x, w: _fp32(x, torch.ones_like(w)).bfloat16().float() * w,
+    "10-bf16-scale": lambda x, w: _fp32(x, w, bf16_scale=True),
+    "10-bf16-sum": lambda x, w: _fp32(x, w, _summed_in_bf16(x)),
+    "10-truncates": lambda x, w: _truncated(_fp32(x, w)),
+    "11-half-squares": lambda x, w: _fp32(x, w, x.half().square().float().sum(-1, keepdim=True)),
+    "13-small-elements-wrong": lambda x, w: torch.where(_fp32(x, w).abs() < 0.1, _fp32(x, w) * 1.04, _fp32(x, w)),
+    "04-zeros-where-small": lambda x, w: torch.where(_fp32(x, w).abs() < 0.005, 0.0, _fp32(x, w)),
+}
+
+
+def test_cases_about_precision_lie_outside_the_tolerance_and_fp32_within() -> None:
+    """The same arithmetic as in the cases' kernels, compared as the judge compares: on each public workload."""
+    loaded = load_spec(SUITE.parent / "specs" / "rmsnorm-small-cuda")
+    oracle, pool, seed = Oracle(loaded), Pool(7, 1 << 20), secrets.randbits(32)
+    bounds = loaded.spec.tolerance["y"].of("bfloat16")
+    for workload in workloads.public(loaded.spec):
+        inputs = pool.fresh(workload, seed)
+        expected = oracle.expected(workload, inputs)["y"]
+        x, weight = inputs["x"].float(), inputs["weight"]
+        mismatch = compare("y", _fp32(x, weight).bfloat16(), expected, bounds, rms(expected)).mismatch
+        assert mismatch is None, f"{workload.name} (seed {seed}): {mismatch}"
+        for name, computed in COMPUTATIONS.items():
+            assert name in CASES
+            found = compare("y", computed(x, weight).bfloat16(), expected, bounds, rms(expected))
+            assert found.mismatch is not None, f"{name} on {workload.name} (seed {seed})"

@@ -49,7 +49,7 @@ _CALLS = {
     **dict.fromkeys(("printf", "vprintf", "assert", "__assert_fail"), "a kernel prints nothing; `__trap()` ends it"),
 }
 _WORDS = {
-    **dict.fromkeys(("__managed__", "__host__"), "a candidate is device code"),
+    "__managed__": "memory is what launch.yaml gives as scratch, and `__device__` variables",
     **dict.fromkeys(("__DATE__", "__TIME__", "__TIMESTAMP__"), "a build does not depend on when it is made"),
     **dict.fromkeys(("__has_include", "__has_include_next", "__has_embed"), "it asks about files that are not the candidate's"),
 }
