@@ -63,6 +63,13 @@ def spec_check(survey: Survey) -> Check:
     return Check("failure", f"{len(faults)} faults" if len(faults) > 1 else "1 fault", _listed(lines), notes)
 
 
+def unjudged_check(specs: Sequence[str]) -> Check:
+    """The check on a pull request that brings kernels of these specs together with something else, and so is not judged."""
+    folders = ", ".join(code(f"kernel-specs/{spec}/kernel") for spec in specs)
+    title = "a kernel that is not judged"
+    return Check("failure", title, f"This changes {folders} and more. A kernel is judged where a pull request changes nothing but it.")
+
+
 def _listed(lines: Sequence[str]) -> str:
     """As many lines as there is room for, and how many more there are."""
     kept: list[str] = []

@@ -23,6 +23,7 @@ from typing import Any
 import bot
 from bot.campaign.store import write_atomically
 from bot.forge.server import Handle, running
+from bot.webhook import reading
 from runner.errors import FactoryError
 
 PERSON, FULL_NAME, SPEC = "ada", "demo/kernels", "rmsnorm-cpu"
@@ -80,7 +81,7 @@ def _demo(asked: Asked, folder: Path) -> None:
             spec = asked.spec or _root() / "kernel-specs" / SPEC
             _say(f"{PERSON} commits the spec {spec.name}; watch what follows at {forge.url}/{FULL_NAME}")
             _commit_spec(work, spec)
-            told = _follow(asked, forge, process, f"http://127.0.0.1:{port}/campaigns")
+            told = _follow(asked, forge, process, _campaigns(port, secret))
         finally:
             process.terminate()
             process.wait()
@@ -95,7 +96,13 @@ def _demo(asked: Asked, folder: Path) -> None:
                 threading.Event().wait()
 
 
-def _follow(asked: Asked, forge: Handle, process: subprocess.Popen[bytes], address: str) -> dict[str, Any]:
+def _campaigns(port: int, secret: str) -> urllib.request.Request:
+    """What asks the bot for its campaigns."""
+    bearer = f"Bearer {reading(secret.encode())}"
+    return urllib.request.Request(f"http://127.0.0.1:{port}/campaigns", headers={"Authorization": bearer})
+
+
+def _follow(asked: Asked, forge: Handle, process: subprocess.Popen[bytes], address: urllib.request.Request) -> dict[str, Any]:
     """Wait for the winner, have it approved or wait for that, and for the end."""
     announced: tuple[int, str] | None = None
     while True:
@@ -215,7 +222,7 @@ def _wait_for(process: subprocess.Popen[bytes], address: str) -> None:
     raise FactoryError("the bot did not start; what it said stands above")
 
 
-def _get(process: subprocess.Popen[bytes], address: str) -> list[dict[str, Any]]:
+def _get(process: subprocess.Popen[bytes], address: urllib.request.Request) -> list[dict[str, Any]]:
     if process.poll() is not None:
         raise FactoryError("the bot ended before the campaign did; what it said stands above")
     with urllib.request.urlopen(address, timeout=60) as answer:

@@ -6,30 +6,37 @@ delivery that came twice or too late, and the timer that finds what was never de
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from bot import comments, notices
 from bot.campaign.branches import PREFIX, Branches, campaign_of
 from bot.campaign.lineages import post
-from bot.campaign.orders import order_of
+from bot.campaign.orders import hosted_order
 from bot.campaign.people import entered_by, kernel_of
 from bot.campaign.recall import judged, recalled, recovered
 from bot.campaign.state import Merged, Order, StopReason
 from bot.campaign.store import Store
-from bot.checks import spec_check
+from bot.checks import spec_check, unjudged_check
 from bot.events import Event, Pushed
 from bot.evidence.notebook import Notebook
-from bot.hosting import PullRequest, Repository
+from bot.hosting import PullRequest, Repository, TryLater
 from bot.specs import Survey, Trees, spec_named
-from runner.errors import FaultsError
+from runner.errors import FactoryError, FaultsError
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Policy
 
+LOG = logging.getLogger("kernel-factory")
 # So ended, a campaign says nothing of what stands there now: another one begins.
 OVERTAKEN = (StopReason.KERNEL_CHANGED, StopReason.JUDGE_CHANGED, StopReason.SPEC_CHANGED)
+# So many campaigns begin because of one pull request, each on another kernel of it; and so many at once because of any.
+MAX_SUBMISSIONS, MAX_SUBMITTED = 5, 4
+# So many campaigns in so long that found another machine, or another judge, and no more: the labels may name machines that take turns.
+MAX_TURNS, TURNS_WITHIN = 3, timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,8 @@ class Dispatch:
         self._recalled: tuple[Known, ...] | None = None
         # What was told about an end already, so that the timer need not look for it again.
         self._told: set[tuple[int, str]] = set()
+        # The commits that were checked against a default branch already, in a pull request or not.
+        self._seen: set[tuple[str, str, bool]] = set()
 
     def handle(self, event: Event) -> None:
         """Do what follows from an event. What the bot did itself is no news to it."""
@@ -96,7 +105,7 @@ class Dispatch:
         """Look at everything there is: what a lost delivery would have told is found here."""
         with self._lock:
             survey = self._default()
-            self._recall()
+            self._recall(survey.commit)
             for known in self._known():
                 spec = spec_named(survey, known.order.spec)
                 if known.running and (spec is None or spec.spec_hash != known.order.spec_hash):
@@ -106,7 +115,14 @@ class Dispatch:
                     self._begin(spec, survey.commit)
                 self._reverted(spec, survey.commit)
             for pull in self.repository.pull_requests(state="open"):
-                self._person(survey, pull)
+                try:
+                    self._person(survey, pull)
+                except TryLater:
+                    raise
+                except Exception as error:
+                    # Whatever one brings, the others are looked at.
+                    expected = isinstance(error, FactoryError)
+                    LOG.warning("pull request %s can't be looked at: %s", pull.number, error, exc_info=None if expected else error)
 
     def _pushed(self, event: Pushed) -> None:
         if event.branch == self.repository.default_branch().name:
@@ -120,8 +136,7 @@ class Dispatch:
             self.campaigns.wake(campaign)
         elif event.after is not None and not event.branch.startswith(PREFIX):
             with self._lock:
-                self.branches.clone.fetch()
-                self._checked(event.after)
+                self._looked(self._default().commit, event.after, asked=False)
 
     def _default(self) -> Survey:
         """The default branch as it is now, with its check."""
@@ -134,18 +149,53 @@ class Dispatch:
             post(self.repository, commit, f"specs/{commit}", spec_check(survey))
         return survey
 
+    def _looked(self, base: str, commit: str, *, asked: bool) -> None:
+        """The check on a commit that is not the default branch's, `base`. Where it brings a kernel that is not judged there is no success;
+        a pull request that asks for its merge is told so."""
+        if (base, commit, asked) in self._seen:
+            return
+        survey = self.trees.survey(commit)
+        kernels = self._brought(base, survey) if not survey.faults else ()
+        if kernels and asked:
+            post(self.repository, commit, f"specs/{commit}", unjudged_check(kernels))
+        elif not kernels and (survey.specs or survey.faults):
+            post(self.repository, commit, f"specs/{commit}", spec_check(survey))
+        self._seen.add((base, commit, asked))
+        # Anybody may push as many as they like, each with much in it.
+        if commit != base and all(one.order.commit != commit for one in self._known()):
+            self.trees.forget(commit)
+
+    def _brought(self, base: str, survey: Survey) -> Sequence[str]:
+        """The specs whose kernel, and nothing else of them, a commit would change. Who changes a spec has its kernel judged anew."""
+        try:
+            common = self.branches.clone.merge_base(base, survey.commit)
+        except FactoryError:
+            common = base  # no common history: all of it would be new
+        found = []
+        for name, spec_hash in ((one.spec.id, one.spec_hash) for one in survey.specs):
+            changed = self.branches.kernel_tree(survey.commit, name) != self.branches.kernel_tree(common, name)
+            if changed and self.branches.spec_hash(common, name) == spec_hash:
+                found.append(name)
+        return found
+
     def _known(self) -> Sequence[Known]:
         return (*(self._recalled or ()), *self.campaigns.known())
 
-    def _recall(self) -> None:
-        """Once a process: take up what the forge tells of and the database doesn't know, which is nothing unless it was lost."""
+    def _recall(self, base: str) -> None:
+        """Once a process: take up what the forge tells of and the database doesn't know, which is nothing unless it was lost.
+
+        `base` is the default branch's commit.
+        """
         if self._recalled is not None:
             return
         known = {one.order.campaign for one in self.campaigns.known()}
         records = [record for record in recalled(self.repository) if record.order.campaign not in known]
         for record in records:
-            if record.status != "ended":
-                self.campaigns.begin(recovered(self.repository, self.branches, self.store, record))
+            if record.status == "ended":
+                continue
+            order = recovered(self.repository, self.branches, self.trees, self.store, record, base, self.bot)
+            if order is not None:
+                self.campaigns.begin(order)
         ended = (record for record in records if record.status == "ended")
         self._recalled = tuple(Known(record.order, False, record.stop, record.merged) for record in ended)
 
@@ -153,16 +203,11 @@ class Dispatch:
         """Whether a spec has no campaign yet that says something of it as it stands."""
         mine = [one for one in self._known() if one.order.spec == spec.spec.id and one.order.submission is None]
         same = [one for one in mine if one.order.spec_hash == spec.spec_hash]
-        return not same or (not same[-1].running and same[-1].stop in OVERTAKEN)
+        return not same or (not same[-1].running and same[-1].stop in OVERTAKEN and not _taking_turns(same))
 
     def _begin(self, spec: LoadedSpec, commit: str, submission: int | None = None) -> None:
         number = 1 + max((one.order.number for one in self._known() if one.order.spec == spec.spec.id), default=0)
-        if submission is None:
-            order = order_of(spec, self.store, number, commit=commit)
-        else:
-            budget = spec.spec.budget.model_copy(update={"rounds": 1})
-            order = order_of(spec, self.store, number, commit=commit, submission=submission, agents=(), budget=budget)
-        self.campaigns.begin(order)
+        self.campaigns.begin(hosted_order(spec, self.store, number, commit, submission))
 
     def _reverted(self, spec: LoadedSpec, commit: str) -> None:
         """Tell in a winner's pull request that its kernel is no longer the one on the default branch."""
@@ -186,6 +231,9 @@ class Dispatch:
             self._tell(pull.number, notices.reopened(campaign))
         if pull.author == self.bot or campaign is not None:
             return
+        if pull.aside:
+            self._looked(survey.commit, pull.head, asked=False)
+            return
 
         def policy_of(identifier: str) -> Policy:
             found = spec_named(survey, identifier)
@@ -197,7 +245,7 @@ class Dispatch:
             post(self.repository, pull.head, f"specs/{pull.head}", spec_check(Survey(pull.head, (), error.faults)))
             return
         if kernel is None:
-            self._checked(pull.head)
+            self._looked(survey.commit, pull.head, asked=True)
             return
         spec = spec_named(survey, kernel.spec)
         if spec is None or self._judged(spec, pull, kernel.candidate.tree):
@@ -207,7 +255,16 @@ class Dispatch:
         for one in fitting:
             self.campaigns.wake(one.order.campaign)
         if not fitting:
-            self._begin(spec, survey.commit, submission=pull.number)
+            self._submitted(spec, survey.commit, pull.number)
+
+    def _submitted(self, spec: LoadedSpec, commit: str, number: int) -> None:
+        """Begin a campaign on a person's kernel, as far as one pull request, and all together, may have the machines."""
+        submitted = [one for one in self._known() if one.order.submission is not None]
+        mine = [one for one in submitted if (one.order.submission, one.order.spec_hash) == (number, spec.spec_hash)]
+        if len(mine) >= MAX_SUBMISSIONS:
+            self._tell(number, notices.enough(len(mine)))
+        elif sum(one.running for one in submitted) < MAX_SUBMITTED:
+            self._begin(spec, commit, submission=number)
 
     def _judged(self, spec: LoadedSpec, pull: PullRequest, tree: str) -> bool:
         """Whether a person's kernel was judged by this spec, as the notebook says or, where it was lost, the forge."""
@@ -216,3 +273,10 @@ class Dispatch:
             return True
         lost = [one.order.campaign for one in self._recalled or () if one.order.spec_hash == spec.spec_hash]
         return bool(lost) and judged(self.repository, pull.head, tree, lost)
+
+
+def _taking_turns(campaigns: Sequence[Known]) -> bool:
+    """Whether the last campaigns on a spec all ended, and not long ago, since the device or the judge had changed."""
+    last = campaigns[-MAX_TURNS:]
+    since = datetime.now(UTC) - datetime.fromisoformat(last[0].order.started)
+    return len(last) == MAX_TURNS and all(one.stop is StopReason.JUDGE_CHANGED for one in last) and since < TURNS_WITHIN

@@ -17,6 +17,10 @@ class Missing(FactoryError):
     """What was asked for is not there, or not what it has to be, and asking again changes nothing."""
 
 
+class Unfit(FactoryError):
+    """What a commit holds is not taken: too much of it, or names that no file system takes."""
+
+
 class TryLater(FactoryError):
     """The forge wants to be asked nothing for so many `seconds`, which is longer than a step should wait."""
 
@@ -35,7 +39,8 @@ class Branch:
 
 @dataclass(frozen=True)
 class PullRequest:
-    """A pull request as it is now. `branch` and `head` are its head's; `fork` says that they lie in another repository."""
+    """A pull request as it is now. `branch` and `head` are its head's; `fork` says that they lie in another repository, `aside` that it is
+    to be merged into another branch than the default one."""
 
     number: int
     state: Literal["open", "closed"]
@@ -48,6 +53,7 @@ class PullRequest:
     merge_commit: str | None = None
     merged_by: str | None = None
     fork: bool = False
+    aside: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,13 +163,16 @@ class Repository(Protocol):
 
 
 class Clone(Protocol):
-    """A clone without a working tree. Commits follow from what they are made of: made again, each is the same commit."""
+    """A clone without a working tree. Commits follow from what they are made of: made again, each is the same commit.
+
+    A commit that is newer than the last fetch is fetched when its files are asked for; `FactoryError` where the remote has it no more.
+    """
 
     def fetch(self) -> None:
         """Everything that is new: branches and the heads of pull requests."""
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
-        """The files below a folder of a commit, by their path within it; none where there is no such folder."""
+        """The files below a folder of a commit, by their path within it; none where there is none. `Unfit` where it is too large."""
 
     def tree_id(self, commit: str, path: str) -> str | None:
         """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
@@ -181,4 +190,4 @@ class Clone(Protocol):
         """Push; with a `lease` only where the remote branch is still at that commit (empty: not there)."""
 
     def export(self, commit: str, path: str, folder: Path) -> None:
-        """Write a folder of a commit to `folder`, plain files only; nothing where the commit has no such folder."""
+        """Write a folder of a commit to `folder`, plain files only; nothing where there is none. `Unfit` where it can't be."""

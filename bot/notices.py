@@ -72,6 +72,29 @@ def reopened(campaign: str) -> str:
     )
 
 
+def enough(count: int) -> str:
+    """A pull request whose kernel changes again and again has had its share of the machines."""
+    return (
+        f"{count} campaigns were about kernels of this pull request, and no more begin because of it. A further kernel of it is judged "
+        "when a campaign on its spec runs."
+    )
+
+
+def entered_enough(count: int) -> str:
+    """A campaign judges no more of a pull request's kernels."""
+    told = f"This campaign judges no more kernels of this pull request, of which it has judged {count}."
+    return f"{told} What was pushed last waits for its end."
+
+
+def mixed(order: Order, pull: Pull, tree: str) -> str:
+    """A merge brought another kernel than the judged one: the default branch's own was changed in the meantime."""
+    return (
+        f"The kernel of {code(order.spec)} on the default branch was changed before this merge, and {code(tree or 'nothing')} came of "
+        f"both. Judged was {code(pull.kernel_tree)}: what stands there now nobody has judged. The next campaign judges it first; "
+        "revert this merge, or that change, to have one of the two."
+    )
+
+
 def reverted(order: Order, again: bool) -> str:
     """The merged kernel is no longer the one on the default branch; `again` says that the one before it is back."""
     what = "was reverted: the kernel before it is back" if again else "was replaced by another kernel"

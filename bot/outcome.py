@@ -22,7 +22,7 @@ def hosted_summary(repository: Repository, notebook: Notebook, store: Store, ord
     pulls = []
     for pull in repository.pull_requests(state="all"):
         person = entered_by(pull.number)
-        agent = pull.branch.rpartition("/")[2] if campaign_of(pull.branch) == order.campaign else person
+        agent = pull.branch.rpartition("/")[2] if campaign_of(pull.branch) == order.campaign and not pull.fork else person
         mine = [one for one in experiments if one.agent == agent and one.against == "baseline"]
         if not mine:
             continue

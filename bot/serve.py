@@ -60,8 +60,7 @@ def serve(settings: Settings, state: Path) -> None:
         signal.signal(number, _ended)
     listener = _listener(settings.host, settings.port)
     with service_of(settings, state, _watch, Patience(poll=min(settings.reconcile_seconds, 5.0))) as service:
-        app = create_app(secret.encode(), service.claim, settings.repository)
-        app.get("/campaigns")(service.campaigns)
+        app = create_app(secret.encode(), service.claim, settings.repository, service.campaigns)
         server = _Server(uvicorn.Config(app, log_level="warning", access_log=False))
         print(f"listening on http://{settings.host}:{listener.getsockname()[1]}/webhook", file=sys.stderr, flush=True)
         server.run(sockets=[listener])

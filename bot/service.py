@@ -86,8 +86,13 @@ class HostedEngine(Engine):
         self._timers.append(timer)
 
     def _resume(self, campaign: str) -> None:
+        try:
+            DBOS.resume_workflow(campaign)
+        except Exception as error:  # noqa: BLE001 - told and tried again, whatever it is
+            # The database can't be written now either.
+            self._suspend(campaign, Suspended(error))
+            return
         self.held.pop(campaign, None)
-        DBOS.resume_workflow(campaign)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         for timer in self._timers:
@@ -244,7 +249,9 @@ class Service:
             try:
                 self.dispatch.look()
                 self.repository.redeliver_failed()
-            except FactoryError as error:
-                LOG.warning("the forge could not be looked at: %s", error)
+            except Exception as error:
+                # Nothing else finds what was never delivered, so the timer goes on whatever happens.
+                expected = isinstance(error, FactoryError)
+                LOG.warning("the forge could not be looked at: %s", error, exc_info=None if expected else error)
             if self._stop.wait(self.reconcile_seconds):
                 return

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.campaign.branches import SPECS
-from bot.hosting import Clone
+from bot.hosting import Clone, Unfit
 from runner.errors import FactoryError, Fault
 from runner.lint import lint_paths, spec_folders
 from runner.spec.load import LoadedSpec, load_spec
@@ -49,11 +49,17 @@ class Trees:
                 shutil.rmtree(fresh, ignore_errors=True)
         return place / SPECS
 
+    def forget(self, commit: str) -> None:
+        """Remove the copy of a commit that nothing begins from. Asked for again, it is made again."""
+        shutil.rmtree(self.folder / commit, ignore_errors=True)
+
     def survey(self, commit: str) -> Survey:
         """Check every spec of a commit, and every kernel in them."""
-        root = self.specs(commit)
         try:
+            root = self.specs(commit)
             folders = spec_folders(root)
+        except Unfit as error:
+            return Survey(commit, (), (Fault(SPECS, 1, 1, str(error)),))
         except FactoryError:
             return Survey(commit, (), ())
         faults: list[Fault] = []

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import hmac
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -24,8 +25,11 @@ _GUID = re.compile(r"[A-Za-z0-9-]{1,64}")
 Claim = Callable[[str, Event], bool]
 
 
-def create_app(secret: bytes, claim: Claim, repository: str | None = None) -> FastAPI:
-    """The web application: `POST /webhook` for deliveries, `GET /healthz` for whoever asks whether the bot lives.
+def create_app(
+    secret: bytes, claim: Claim, repository: str | None = None, campaigns: Callable[[], Sequence[dict[str, Any]]] | None = None
+) -> FastAPI:
+    """The web application: `POST /webhook` for deliveries, `GET /healthz` for whoever asks whether the bot lives, and where there are
+    `campaigns`, `GET /campaigns` for whoever brings `reading` as a bearer token: what it tells is the repository's, and costs requests.
 
     202 a delivery was kept (or was known, or is of no use), 401 it is not signed with `secret`, 413 too large, 408 it came too slowly,
     415 not sent as JSON, 400 not readable, 503 it could not be kept now: the forge may send it again. Nothing of a delivery is looked at
@@ -38,6 +42,15 @@ def create_app(secret: bytes, claim: Claim, repository: str | None = None) -> Fa
     @app.get("/healthz")
     def healthz() -> dict[str, str]:
         return {"status": "ok"}
+
+    if campaigns is not None:
+
+        @app.get("/campaigns")
+        def told(request: Request) -> Any:
+            bearer = f"Bearer {reading(secret)}".encode()
+            if not hmac.compare_digest(bearer, request.headers.get("Authorization", "").encode("utf-8", "replace")):
+                return _told(401, "the token is missing, or not made with the webhook's secret")
+            return campaigns()
 
     @app.post("/webhook")
     async def webhook(request: Request) -> Response:
@@ -76,6 +89,11 @@ def create_app(secret: bytes, claim: Claim, repository: str | None = None) -> Fa
 def signature(secret: bytes, body: bytes) -> str:
     """The value of `X-Hub-Signature-256` for a body."""
     return "sha256=" + hmac.new(secret, body, hashlib.sha256).hexdigest()
+
+
+def reading(secret: bytes) -> str:
+    """The token with which campaigns may be read, for whoever knows the webhook's secret. No delivery is signed so."""
+    return hmac.new(secret, b"GET /campaigns", hashlib.sha256).hexdigest()
 
 
 def _signed(secret: bytes, body: bytes, given: str) -> bool:

@@ -57,7 +57,9 @@ class Dashboard:
         return over_baseline(self.notebook.experiments(order.spec, campaign=order.campaign))
 
     def _pulls(self, order: Order) -> list[PullRequest]:
-        return [pull for pull in self.repository.pull_requests(state="all") if campaign_of(pull.branch) == order.campaign]
+        # A fork may have branches of the same names.
+        pulls = self.repository.pull_requests(state="all")
+        return [pull for pull in pulls if campaign_of(pull.branch) == order.campaign and not pull.fork]
 
     def _more(self, order: Order, experiments: list[Experiment]) -> More:
         remarks = [one for one in self.notebook.remarks(order.spec) if one.campaign == order.campaign]

@@ -16,6 +16,8 @@ from bot.evidence.remark import Remark
 
 # How far apart the experiments of one pull request's heads are numbered.
 ENTERED_STRIDE = 10
+# So many kernels of one pull request are judged in a campaign.
+MAX_ENTERED = 8
 
 
 class HostedSteps(Steps):
@@ -46,12 +48,19 @@ class HostedSteps(Steps):
         """
         known = {(outcome.entry.agent, outcome.entry.tree) for outcome in course.entered}
         left = order.budget.candidates - spent.candidates - confirmation_reserve(course).candidates
+        # While a winner waits nothing else is counted, and kernels may be pushed without end.
+        left = min(left, order.budget.candidates - len(course.entered))
         entries: list[Entry] = []
         for arrival in self.port.arrivals(order, self._spec(order).spec.policy, waiting):
             agent = entered_by(arrival.number)
-            if (agent, arrival.candidate.tree) in known or (len(entries) >= left and arrival.number != order.submission):
+            if (agent, arrival.candidate.tree) in known:
                 continue
             earlier = sum(outcome.entry.agent == agent for outcome in course.entered)
+            spent_now = len(entries) >= left and arrival.number != order.submission
+            if earlier >= MAX_ENTERED or (spent_now and waiting is not None):
+                self.port.enough(arrival.number, earlier)
+            if earlier >= MAX_ENTERED or spent_now:
+                continue
             entries.append(
                 Entry(
                     campaign=order.campaign,

@@ -19,6 +19,14 @@ DEFAULT_AGENTS = (
 )
 
 
+def hosted_order(spec: LoadedSpec, store: Store, number: int, commit: str, submission: int | None = None) -> Order:
+    """The `number`th campaign on a spec of this commit of the default branch; with a `submission` it is about that pull request alone."""
+    if submission is None:
+        return order_of(spec, store, number, commit=commit)
+    budget = spec.spec.budget.model_copy(update={"rounds": 1})
+    return order_of(spec, store, number, commit=commit, submission=submission, agents=(), budget=budget)
+
+
 def order_of(
     spec: LoadedSpec,
     store: Store,

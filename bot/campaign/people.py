@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bot.campaign.branches import EVIDENCE, SPECS
 from bot.campaign.state import Order
-from bot.hosting import Clone, PullRequest
+from bot.hosting import Clone, PullRequest, Unfit
 from runner.candidate import Candidate, candidate_from_files
 from runner.errors import FactoryError, Fault, FaultsError
 from runner.identity import MANIFEST_NAME
@@ -62,7 +62,10 @@ def kernel_of(clone: Clone, base: str, pull: PullRequest, policy_of: Callable[[s
         return None
     (spec,) = specs
     where = f"{SPECS}/{spec}/kernel"
-    candidate = candidate_from_files(clone.tree(pull.head, where), where, policy_of(spec))
+    try:
+        candidate = candidate_from_files(clone.tree(pull.head, where), where, policy_of(spec))
+    except Unfit as error:
+        raise FaultsError([Fault(f"{where}/{MANIFEST_NAME}", 1, 1, str(error))]) from error
     if clone.tree_id(pull.head, where) != candidate.tree:
         told = "holds something else than plain files (a link, a folder, an executable): a kernel is plain files"
         raise FaultsError([Fault(f"{where}/{MANIFEST_NAME}", 1, 1, f"the folder {told}")])

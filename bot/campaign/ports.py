@@ -139,6 +139,9 @@ class ReviewPort(PublishPort, Protocol):
         So is the pull request of the winner that is `waiting` for them, where somebody pushed another kernel over it.
         """
 
+    def enough(self, number: int, count: int) -> None:
+        """Tell a person that the campaign judges no more kernels of a pull request, of which it has judged so many."""
+
     def answered(self, order: Order, outcomes: Sequence[Outcome], waiting: Pull | None) -> None:
         """Tell people what came of the kernels that they entered."""
 

@@ -11,7 +11,7 @@ from bot import checks, comments, notices
 from bot.campaign.branches import Branches, Committed, branch_of, campaign_of, folder_of
 from bot.campaign.dashboard import Dashboard
 from bot.campaign.lineages import Lineages, post
-from bot.campaign.opinions import opinion
+from bot.campaign.opinions import Opinion, opinion
 from bot.campaign.people import entered_by, kernel_of, number_of, numbers_of
 from bot.campaign.ports import Arrival, Changed, Closing, Release
 from bot.campaign.state import Course, Merged, Order, Outcome, Plan, Publication, Pull, Review, StopReason, Waiting
@@ -24,6 +24,8 @@ from runner.spec.models import Policy
 
 # The comment that tells what became of a kernel that was pushed over a winner's; the winner's own table stays.
 PUSHED = "pushed"
+# The one that tells why a kernel that was pushed is not judged.
+ENOUGH = "enough"
 
 
 class PullRequests:
@@ -99,6 +101,9 @@ class PullRequests:
                 found.append(Arrival(pull.number, pull.head, pull.author, kernel.candidate))
         return found
 
+    def enough(self, number: int, count: int) -> None:
+        self.repository.kept_comment(number, ENOUGH, notices.entered_enough(count))
+
     def answered(self, order: Order, outcomes: Sequence[Outcome], waiting: Pull | None) -> None:
         for outcome in outcomes:
             number = number_of(order, outcome.entry.agent)
@@ -112,8 +117,8 @@ class PullRequests:
         """An approval counts for exactly the judged head; so does a request for changes, which goes before any approval."""
         base = self.unchanged(order)
         request = self.repository.pull_request(pull.number)
-        said = opinion(self.repository.reviews(pull.number), pull.head, (self.bot, request.author, pull.author))
-        if request.merged:
+        said = self._said(pull, request)
+        if request.merged and not request.aside:
             if request.head != pull.head:
                 told = f"pull request {pull.number} was merged by {request.merged_by or 'somebody'} at another head than the judged one"
                 raise Changed(StopReason.KERNEL_CHANGED, told)
@@ -138,6 +143,11 @@ class PullRequests:
         if not request.merged:
             if self.branches.kernel_tree(base, order.spec) != order.champion:
                 raise Changed(StopReason.KERNEL_CHANGED, "the kernel on the default branch was changed before the winner was merged")
+            # Since the reviews were read the bot may have been down for days.
+            said = self._said(pull, request)
+            if said.objection is not None or (order.accept.approval == "required" and not said.approver):
+                return Merged(merged=False, message="its approval was taken back")
+            approved_by = said.approver
             merge = self.repository.merge(pull.number, pull.head, *comments.merge_message(order, pull, approved_by))
             if not merge.merged:
                 self.repository.kept_comment(pull.number, comments.STATE, notices.not_merged(merge.message))
@@ -151,6 +161,10 @@ class PullRequests:
             self.repository.kept_comment(pull.origin, comments.CLOSED, notices.fork_merged(pull.number, sha))
             self.repository.close(pull.origin)
         tree = self.branches.kernel_tree(sha, order.spec) or ""
+        if tree != pull.kernel_tree:
+            self.repository.kept_comment(pull.number, comments.STATE, notices.mixed(order, pull, tree))
+            told = f"pull request {pull.number} was merged, and the kernel that came of it is {tree or 'none'}, not the judged one"
+            raise Changed(StopReason.KERNEL_CHANGED, told)
         return Merged(merged=True, sha=sha, number=pull.number, approved_by=approved_by, kernel_tree=tree, head=request.head)
 
     def ended(self, closing: Closing) -> tuple[str, ...]:
@@ -210,6 +224,12 @@ class PullRequests:
         self.repository.kept_comment(mine.number, comments.STATE, notices.fork_waits(own.number))
         return own, pull.model_copy(update={"number": own.number, "origin": mine.number}), made
 
+    def _said(self, pull: Pull, request: PullRequest) -> Opinion:
+        """What the reviews of a winner's pull request amount to, those of whoever made its kernel left out."""
+        # Whoever made it may be called otherwise by now.
+        origin = self.repository.pull_request(pull.origin).author if pull.origin is not None else ""
+        return opinion(self.repository.reviews(pull.number), pull.head, (self.bot, request.author, pull.author, origin))
+
     def _evidence(self, made: Committed) -> comments.Evidence:
         url = self.repository.file_url
         return comments.Evidence(made.head, made.result, url(made.head, made.result), url(made.head, made.plot))
@@ -217,7 +237,7 @@ class PullRequests:
     def _asks(self, order: Order, pull: PullRequest) -> bool:
         """Whether an open pull request is a person's that this campaign may judge."""
         own = pull.author == self.bot or (campaign_of(pull.branch) is not None and not pull.fork)
-        return not own and order.submission in (None, pull.number)
+        return not own and not pull.aside and order.submission in (None, pull.number)
 
     def _judged(self, order: Order, base: str, request: PullRequest) -> bool:
         """Whether a head that was pushed over a winner's is judged: it changes nothing but the kernel, as far as can be said now."""

@@ -78,7 +78,15 @@ class CampaignWorkflow(DBOSConfiguredInstance):
         """Run a campaign to its end; returns the `Ending`. `order_json` is an `Order`."""
         order = Order.model_validate(order_json)
         steps = self._guard(order, lambda: self.steps_of(order))
-        return _Run(self, order, steps).run().model_dump(mode="json")
+        try:
+            return _Run(self, order, steps).run().model_dump(mode="json")
+        except Suspended:
+            raise  # told where it was raised
+        except Exception as error:
+            # Between two steps, or in the engine's own writing: left alone it would end the campaign for good, and nobody would be told.
+            failed = Suspended(error)
+            self.suspended(order.campaign, failed)
+            raise failed from error
 
     def _guarded(self, order: Order, steps: Steps, function: Callable[[], State]) -> dict[str, Any]:
         """A step's body: what went wrong is not its outcome, so that the campaign goes on where it was once that is mended."""

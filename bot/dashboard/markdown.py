@@ -19,10 +19,10 @@ _ACTIVE = re.compile(
     r"""
     @(?=[A-Za-z0-9_-])                     # @person, @org/team, person@example.org
   | \#(?=[0-9])                            # #12, owner/repository#12
-  | \b[Gg][Hh](?=-[0-9])                   # GH-12
+  | (?<![^\W_])[Gg][Hh](?=-[0-9])          # GH-12
   | :(?=//)                                # https://…, any scheme
-  | \b[Ww][Ww][Ww](?=\.)                   # www.…
-  | \b(?:[Mm][Aa][Ii][Ll][Tt][Oo]|[Xx][Mm][Pp][Pp])(?=:)
+  | (?<![^\W_])[Ww][Ww][Ww](?=\.)          # www.…, which GitHub links behind a _ too
+  | (?<![^\W_])(?:[Mm][Aa][Ii][Ll][Tt][Oo]|[Xx][Mm][Pp][Pp])(?=:)
   | :(?=[0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:|[+-]1:)   # :emoji:, and not file:3:1:
   | <(?=!--)                               # a hidden comment, which could pass for a marker even in a code block
     """,

@@ -89,8 +89,9 @@ class Repository(Runs, Checks):
         owner = self.name.partition("/")[0]
 
         def look(github: Github) -> PullRequest | None:
-            pulls = self.repository(github).get_pulls(state="open", head=f"{owner}:{branch}", base=base)
-            return next((self._pull(pull) for pull in pulls if pull.head.ref == branch), None)
+            # A fork of the same owner may have a branch of the same name.
+            pulls = map(self._pull, self.repository(github).get_pulls(state="open", head=f"{owner}:{branch}", base=base))
+            return next((pull for pull in pulls if pull.branch == branch and not pull.fork), None)
 
         def create(github: Github) -> PullRequest:
             return self._pull(self.repository(github).create_pull(base, branch, title=title, body=bounded(body)))
@@ -133,6 +134,8 @@ class Repository(Runs, Checks):
                 return Merge(False, "it is closed")
             if pull.head.sha != sha:
                 return Merge(False, f"its head moved to {pull.head.sha}")
+            if pull.base.ref != pull.base.repo.default_branch:
+                return Merge(False, f"it is to be merged into {pull.base.ref}, and not into the default branch")
             if pull.mergeable is not None:
                 final, said = self._try_to_merge(pull, sha, title, message)
                 if final is not None:
@@ -296,6 +299,7 @@ class Repository(Runs, Checks):
             merge_commit=pull.merge_commit_sha if merged else None,
             merged_by=pull.merged_by.login if merged and pull.merged_by is not None else None,
             fork=source is None or source.full_name != self.name,
+            aside=pull.base.ref != pull.base.repo.default_branch,
         )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import base64
-import functools
 import tempfile
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import git
 
+from bot.hosting import Unfit
 from runner.errors import FactoryError
 
 FETCHED = ("+refs/heads/*:refs/heads/*", "+refs/pull/*/head:refs/pull/*/head")
@@ -20,8 +21,10 @@ NAME, EMAIL = "Kernel Factory", "kernel-factory@users.noreply.github.com"
 EPOCH = "1970-01-01T00:00:00+00:00"
 # What git says where a token is refused.
 REFUSED = "Authentication failed"
-# So many folders' files are remembered: each step of a campaign asks for the same few.
-TREES = 64
+# So many folders' files are remembered, if they are small: each step of a campaign asks for the same few.
+TREES, TREE_BYTES = 64, 2 << 20
+# No folder is read that has more: anybody may open a pull request, and what it holds is read into memory.
+MAX_BYTES, MAX_FILES = 256 << 20, 20_000
 
 
 class Clone:
@@ -34,8 +37,8 @@ class Clone:
         self.url = url
         self._token = token
         self._renew = renew
-        self._fetching = threading.Lock()
-        self._files = functools.lru_cache(TREES)(self._read)
+        self._fetching, self._remembering = threading.Lock(), threading.Lock()
+        self._files: OrderedDict[str, Mapping[str, bytes]] = OrderedDict()
         try:
             self._repository = git.Repo.init(folder, bare=True, mkdir=True)
         except (git.GitError, OSError) as error:
@@ -58,16 +61,26 @@ class Clone:
             self._remote("fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head", self.url, *FETCHED)
 
     def tree(self, commit: str, path: str) -> Mapping[str, bytes]:
-        """The plain files below a folder of a commit, by their path within it; none where there is no such folder."""
+        """The plain files below a folder of a commit, by their path within it; none where there is no such folder.
+
+        Raises `Unfit` where it is too large.
+        """
         # The folder's own name stands for its content, whatever commit it is read from.
-        name = self._said("rev-parse", "--verify", "--quiet", f"{commit}:{path}", missing="")
-        return dict(self._files(name)) if name else {}
+        name = self._object(commit, path)
+        found = self._files.get(name) if name else {}
+        if found is None:
+            found = self._read(name, f"{commit[:12]}:{path}")
+            if sum(map(len, found.values())) <= TREE_BYTES:
+                with self._remembering:
+                    self._files[name] = found
+                    if len(self._files) > TREES:
+                        self._files.popitem(last=False)
+        return dict(found)
 
     def tree_id(self, commit: str, path: str) -> str | None:
         """The git tree of a folder of a commit, whatever lies in it; None where there is no such folder."""
-        if self._said("cat-file", "-t", f"{commit}:{path}", missing="") != "tree":
-            return None
-        return self._said("rev-parse", f"{commit}:{path}")
+        name = self._object(commit, path)
+        return name if name and self._said("cat-file", "-t", name) == "tree" else None
 
     def changed(self, before: str, after: str) -> Sequence[str]:
         """The paths in which two commits differ."""
@@ -105,18 +118,41 @@ class Clone:
         self._remote("push", "--quiet", "--no-verify", *held, self.url, refspec)
 
     def export(self, commit: str, path: str, folder: Path) -> None:
-        """Write a folder of a commit to `folder`, plain files only; nothing where the commit has no such folder."""
+        """Write a folder of a commit to `folder`, plain files only; nothing where the commit has no such folder. Raises `Unfit`."""
         for name, data in self.tree(commit, path).items():
             if ".." in PurePosixPath(name).parts or "\0" in name:
-                raise FactoryError(f"{commit[:12]}:{path} has a file called {name!r}")
+                raise Unfit(f"{commit[:12]}:{path} has a file called {name!r}")
             place = folder / name
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
+            try:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_bytes(data)
+            except OSError as error:
+                told = name.encode("ascii", "backslashreplace").decode()[:80]
+                raise Unfit(f"{commit[:12]}:{path}: a file called {told} can't be written: {error.strerror}") from error
 
-    def _read(self, tree: str) -> Mapping[str, bytes]:
+    def _object(self, commit: str, path: str) -> str:
+        """What a commit has at a path, empty where it has nothing there. A commit that is newer than the last fetch is fetched.
+
+        Raises `FactoryError` for a commit that the remote no longer has: that is no commit without files.
+        """
+        names = ("rev-parse", "--verify", "--quiet")
+        found = self._said(*names, f"{commit}:{path}", missing="")
+        if found or self._said(*names, f"{commit}^{{commit}}", missing=""):
+            return found
+        self.fetch()
+        if not self._said(*names, f"{commit}^{{commit}}", missing=""):
+            raise FactoryError(f"commit {commit[:12]} is on no branch and in no pull request of {self.url}")
+        return self._said(*names, f"{commit}:{path}", missing="")
+
+    def _read(self, tree: str, where: str) -> Mapping[str, bytes]:
         """The plain files below a git tree; none where it is something else."""
-        rows = self._said("ls-tree", "-r", "-z", tree, missing="").split("\0")
-        blobs = {name: meta.split()[2] for meta, _, name in (row.partition("\t") for row in rows) if name and meta.split()[0] in PLAIN}
+        rows = self._said("ls-tree", "-r", "-l", "-z", tree, missing="").split("\0")
+        there = [(name, meta.split()) for meta, _, name in (row.partition("\t") for row in rows) if name]
+        # Each is told as `<mode> blob <id> <size>`.
+        plain = [(name, words[2], int(words[3])) for name, words in there if words[0] in PLAIN]
+        if len(plain) > MAX_FILES or sum(size for _, _, size in plain) > MAX_BYTES:
+            raise Unfit(f"{where} has more than {MAX_FILES:,} files or {MAX_BYTES:,} bytes; no more are read")
+        blobs = {name: blob for name, blob, _ in plain}
         if not blobs:
             return {}
         with tempfile.TemporaryFile() as names:

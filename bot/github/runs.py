@@ -156,12 +156,17 @@ def _download(github: Github, artifact: Artifact, max_bytes: int) -> bytes:
     if not location.startswith(("https://", "http://")):
         raise Missing(f"the artifact {artifact.name} has no address to be fetched from")
     data = bytearray()
-    with requests.get(location, timeout=SECONDS, stream=True) as answer:
-        if answer.status_code in (404, 410):
-            raise Missing(f"the artifact {artifact.name} is gone: {answer.status_code} {answer.reason}")
-        answer.raise_for_status()
-        for part in answer.iter_content(CHUNK):
-            data += part
-            if len(data) > max_bytes:
-                raise Missing(f"the artifact {artifact.name} is longer than it says: more than {max_bytes:,} bytes")
+    try:
+        with requests.get(location, timeout=SECONDS, stream=True) as answer:
+            if answer.status_code in (404, 410):
+                raise Missing(f"the artifact {artifact.name} is gone: {answer.status_code} {answer.reason}")
+            answer.raise_for_status()
+            for part in answer.iter_content(CHUNK):
+                data += part
+                if len(data) > max_bytes:
+                    raise Missing(f"the artifact {artifact.name} is longer than it says: more than {max_bytes:,} bytes")
+    except requests.RequestException as error:
+        # Its own text holds the address, with which anybody may fetch the artifact.
+        said = f"{error.response.status_code} {error.response.reason}" if error.response is not None else type(error).__name__
+        raise requests.RequestException(f"the artifact {artifact.name} can't be fetched: {said}") from None
     return bytes(data)

@@ -93,6 +93,9 @@ def test_notices():
         "reopened": notices.reopened("rmsnorm-cpu-1-0123abcd"),
         "reverted": notices.reverted(order(), True),
         "replaced": notices.reverted(order(), False),
+        "enough": notices.enough(5),
+        "entered enough": notices.entered_enough(8),
+        "mixed": notices.mixed(order(), pull(), "9" * 40),
         "spec overtaken": notices.spec_overtaken(order()),
     }
     check_text("notices.md", "\n".join(f"# {name}\n\n{text}\n" for name, text in told.items()))
@@ -133,3 +136,15 @@ def test_the_dashboard():
 def test_a_judges_command_is_given_for_a_clone_of_the_pull_request(given):
     told = comments.repository_command(given, "x")
     assert told == "kernel-runner evaluate kernel-specs/x --workload w --seed 7 --out result.json"
+
+
+def test_a_kernel_that_comes_with_other_changes():
+    check = checks.unjudged_check(["rmsnorm-cpu", "other"])
+    assert (check.conclusion, check.title, check.summary) == snapshot(
+        (
+            "failure",
+            "a kernel that is not judged",
+            "This changes `kernel-specs/rmsnorm-cpu/kernel`, `kernel-specs/other/kernel` and more. A kernel is judged where a pull request "
+            "changes nothing but it.",
+        )
+    )

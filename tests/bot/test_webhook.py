@@ -245,3 +245,20 @@ def test_events_are_read_and_kept_as_json(name: str, payload: Any, event: Event)
 def test_a_delivery_of_the_wrong_shape_is_unreadable() -> None:
     with pytest.raises(Unreadable, match="pull_request delivery"):
         parse("pull_request", json.dumps(PUSH).encode())
+
+
+def test_campaigns_are_told_to_whoever_knows_the_secret_and_to_nobody_else(kept: Kept) -> None:
+    asked: list[str] = []
+    told = [{"campaign": "private-1"}]
+    client = TestClient(webhook.create_app(SECRET, kept, campaigns=lambda: asked.append("forge") or told))
+    push = webhook.signature(SECRET, json.dumps(PUSH).encode())
+    for header in ("", "Bearer", "Bearer x", f"Bearer {push}", f"Bearer {webhook.reading(b'another')}", webhook.reading(SECRET)):
+        assert client.get("/campaigns", headers={"Authorization": header}).status_code == 401
+    assert client.get("/campaigns").status_code == 401
+    assert asked == [], "each answer costs the forge's requests"
+    answer = client.get("/campaigns", headers={"Authorization": f"Bearer {webhook.reading(SECRET)}"})
+    assert (answer.status_code, answer.json()) == (200, told)
+
+
+def test_without_campaigns_there_is_nothing_to_ask_for(client: TestClient) -> None:
+    assert client.get("/campaigns").status_code == 404

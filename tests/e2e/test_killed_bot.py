@@ -56,7 +56,7 @@ class Came:
 
 def campaign(stand: Stand, kills: list[str], **asked: Any) -> Came:
     """A campaign whose bot is killed at each of these events, one a process, and then runs to its end."""
-    stand.commit_spec(rounds=1, candidates=6, min_speedup=0.9)
+    stand.commit_spec(rounds=1, candidates=8, min_speedup=0.9)
     with person_approves(stand):
         for kill in kills:
             stand.start(kill=kill, runs=True, reconcile=1.0)
@@ -79,12 +79,13 @@ def undisturbed() -> tuple[Came, tuple[str, ...]]:
 
 
 def decisive() -> list[str]:
-    """The events to die at: every commit of a step, then calls of the client that write, pushes and tickets, as many as there is room."""
+    """The events to die at: one of each kind, then every commit of a step, then writes, pushes and tickets, as many as there is room."""
     _, events = undisturbed()
     commits = [event for event in events if "commit of" in event]
     others = [event for event in events if any(what in event for what in ("call of", "push", "save of", "record of"))]
     random.Random(2026).shuffle(others)
-    return [*commits, *others][: SEEDS * KILLS]
+    kinds = {event.rpartition("#")[0]: event for event in reversed([*commits, *others])}
+    return list(dict.fromkeys([*kinds.values(), *commits, *others]))[: SEEDS * KILLS]
 
 
 def test_the_seeds_kill_around_every_commit_and_every_kind_of_write() -> None:

@@ -93,7 +93,8 @@ def test_a_kernel_pushed_over_a_winner_takes_its_place_when_it_is_accepted(stand
     assert second.merged is None
     tree = stand.tree(KERNEL, second.head)
     stand.approve(second.number)  # by Ada, who pushed it: that doesn't count
-    stand.wait(lambda: stand.writes("POST", "/reviews") and stand.campaigns()[0]["pull"])
+    stand.wait(lambda: [one for one in stand.forge.deliveries if one.event == "pull_request_review" and one.status_code == 202])
+    assert stand.campaigns()[0]["pull"]
     stand.review(second.number, "APPROVE", by="bob")
     (told,) = stand.ended()
     assert told["summary"]["merged_kernel_tree"] == tree == stand.tree()

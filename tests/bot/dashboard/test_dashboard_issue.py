@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from bot.campaign.dashboard import Dashboard
 from bot.campaign.ports import Closing
 from bot.campaign.state import Ending, Merged, Order, StopReason, Winner
 from bot.dashboard.issue import More, Run, best_of, dashboard_body, dashboard_end
@@ -101,3 +103,10 @@ def test_the_end_says_what_was_merged_by_whose_word_or_why_nothing_was(order, ex
     assert dashboard_end(Closing(order, None, unmerged, ()), experiments, [], None).startswith(
         "Spec `a-spec`: **ended without a merge**\n\nWhy it ended: all 2 rounds were played."
     )
+
+
+def test_a_forks_branch_of_a_lineages_name_is_not_shown_as_the_lineage(order):
+    own = PullRequest(3, "open", "factory/c1/tpe", "1" * 40, "kernel-factory[bot]")
+    forks = PullRequest(4, "open", "factory/c1/tpe", "2" * 40, "eve", fork=True)
+    repository = SimpleNamespace(pull_requests=lambda state: [own, forks])
+    assert Dashboard(repository, None, None, None)._pulls(order) == [own]

@@ -17,7 +17,8 @@ PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 
 # What GitHub acts on in rendered text: mentions, references, addresses, addresses of mail.
 ACTS = re.compile(
-    r"@[A-Za-z0-9_-]|#[0-9]|\bGH-[0-9]|[a-z][a-z0-9+.-]*://|\bwww\.|\b(?:mailto|xmpp):|:[0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:|:[+-]1:",
+    r"@[A-Za-z0-9_-]|#[0-9]|(?<![^\W_])GH-[0-9]|[a-z][a-z0-9+.-]*://|(?<![^\W_])www\.|(?<![^\W_])(?:mailto|xmpp):"
+    r"|:[0-9_+-]*[A-Za-z_][A-Za-z0-9_+-]*:|:[+-]1:",
     re.IGNORECASE,
 )
 
@@ -27,6 +28,7 @@ ATTACKS = [
     "fixes #1, closes owner/repository#12, resolves GH-3",
     "closes https://github.com/owner/repository/issues/1",
     "www.example.org and mailto:a@b.org and xmpp:a@b.org",
+    "_www.example.org ~www.example.org _GH-3 _mailto:a@b.org",
     "<script>alert(1)</script><img src=x onerror=alert(1)>",
     "<!-- hidden marker --> &lt;b&gt; &#64;octocat",
     "[link](https://example.org) ![picture](//example.org/x.png) [ref]: /x",

@@ -54,6 +54,20 @@ def test_a_push_with_a_lease_moves_only_what_was_seen(clone: Clone, remote: Path
     assert git(remote, "rev-parse", "refs/factory/c/1") == first
 
 
+def test_a_newer_commit_is_fetched_and_one_that_is_gone_is_not_empty(clone: Clone, remote: Path, tmp_path: Path) -> None:
+    first = clone.commit(None, {"k/x": b"1"}, "first")
+    clone.push(f"{first}:refs/heads/main")
+    other = Clone(tmp_path / "other", f"file://{remote}", lambda: "t")
+    other.fetch()
+    second = clone.commit(first, {"k/x": b"2"}, "second")
+    clone.push(f"{second}:refs/heads/main")
+    assert other.tree_id(second, "k") == clone.tree_id(second, "k")
+    assert (other.tree(second, "k"), other.tree(second, "n")) == ({"x": b"2"}, {})
+    for ask in (other.tree, other.tree_id):
+        with pytest.raises(FactoryError, match="commit 123412341234 is on no branch"):
+            ask("1234" * 10, "k")
+
+
 def test_only_plain_files_are_exported(clone: Clone, remote: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     git(tmp_path, "clone", "-q", str(remote), str(work))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -83,6 +84,11 @@ def test_a_deleted_run_and_a_deleted_artifact_are_missing(place: Place, since: d
     assert place.repository.artifact(number, "evaluation", 10) == b"zip"
     with pytest.raises(Missing, match="3 bytes; 2 are allowed"):
         place.repository.artifact(number, "evaluation", 2)
+    place.forge.misbehave("server_error", 3, path="storage")
+    with pytest.raises(FactoryError, match="502") as refused:
+        place.repository.artifact(number, "evaluation", 10)
+    told = "".join(traceback.format_exception(refused.value))
+    assert "/storage/" not in told, "whoever has the address of an artifact may fetch it"
     kept.unlink()
     with pytest.raises(FactoryError) as unfetched:
         place.repository.artifact(number, "evaluation", 10)
