@@ -19,7 +19,7 @@ $(VENV)/.campaign: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.campaign
-	$(VENV)/bin/pip install --quiet --editable '.[runner,models,github,dev]'
+	$(VENV)/bin/pip install --quiet --editable '.[runner,cuda,models,github,dev]'
 	touch $@
 
 $(VENV)/.demo: $(VENV)/.campaign

@@ -7,13 +7,17 @@ secret. Cases that are accepted are false accepts; controls that get a fault ver
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import secrets
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +27,7 @@ from runner.attack_cases import Case, CaseFile, Control, Outcome, read_cases, re
 from runner.attack_results import outcome_of_edit
 from runner.attack_variants import write_candidate_of
 from runner.candidate import read_candidate
+from runner.contestant import check_policy, prepare
 from runner.errors import FactoryError
 from runner.identity import harness_hash
 from runner.inputs import derive
@@ -35,6 +40,7 @@ from runner.targets.protocol import Target
 
 Say = Callable[[str], None]
 MAX_MESSAGE = 600
+SPARED_CORES = 4
 PASSES = ("accepted", "slower")
 
 
@@ -64,7 +70,7 @@ class ControlRow(BaseModel):
 
 
 class AttackReport(BaseModel):
-    """What `kernel-runner attack` writes. `seed` draws the same variants and inputs again."""
+    """What `kernel-runner attack` writes. `seed` draws the same variants and inputs again; `not_run` counts what an interrupt left out."""
 
     device: str
     harness: str
@@ -73,17 +79,19 @@ class AttackReport(BaseModel):
     controls: tuple[ControlRow, ...]
     false_accepts: int
     false_rejects: int
+    not_run: int = 0
 
     @property
     def summary(self) -> str:
         """`caught N/N · controls passed M/M`."""
         caught, passed = sum(row.caught for row in self.cases), sum(row.passed for row in self.controls)
-        return f"caught {caught}/{len(self.cases)} · controls passed {passed}/{len(self.controls)}"
+        left = f" · not run {self.not_run}" if self.not_run else ""
+        return f"caught {caught}/{len(self.cases)} · controls passed {passed}/{len(self.controls)}{left}"
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was missed."""
-        return self.false_accepts == 0 and self.false_rejects == 0
+        """Whether nothing was missed or left out."""
+        return self.false_accepts == 0 and self.false_rejects == 0 and self.not_run == 0
 
 
 @dataclass(frozen=True)
@@ -119,8 +127,15 @@ def run_suite(
     cases = [case for case in read_cases(suite) if wanted.search(case.name)]
     controls = [control for control in read_controls(suite) if wanted.search(control.name)]
     with planted() as canaries, tempfile.TemporaryDirectory(prefix="attack-") as folder:
-        control_rows = [attack.control(control) for control in controls]
-        case_rows = [row for case in cases for row in attack.case(case, canaries, Path(folder), range(not as_written, variants + 1))]
+        attack.build_ahead(controls, cases, canaries, Path(folder), range(not as_written, variants + 1))
+        control_rows: list[ControlRow] = []
+        case_rows: list[CaseRow] = []
+        with suppress(KeyboardInterrupt):  # what was judged until then is reported; what was not is counted
+            for case in cases:
+                case_rows += attack.case(case, canaries, Path(folder), range(not as_written, variants + 1))
+            for control in controls:
+                control_rows.append(attack.control(control))
+    done = {row.name for row in case_rows} | {row.name for row in control_rows}
     report = AttackReport(
         device=target.device().name,
         harness=harness_hash(),
@@ -129,6 +144,7 @@ def run_suite(
         controls=tuple(control_rows),
         false_accepts=sum(not row.caught for row in case_rows),
         false_rejects=sum(not row.passed for row in control_rows),
+        not_run=sum(name not in done for name in (*(case.name for case in cases), *(control.name for control in controls))),
     )
     if out is not None:
         out.write_text(json.dumps(report.model_dump(by_alias=True), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -161,9 +177,9 @@ class _Attack:
 
     def control(self, control: Control) -> ControlRow:
         loaded = self._spec(control.file.spec)
-        kernel = self.specs.absolute().parent / control.file.kernel if control.file.kernel else control.folder / "kernel"
+        kernel = self._kernel_of(control)
         ended = self._judged(loaded, kernel, control.file.tier, derive(self.seed, control.name))
-        if ended.result is not None and ended.result.rows and control.file.spec == "rmsnorm-small-cpu":
+        if ended.result is not None and ended.result.rows and not control.file.spec:
             self.honest = self.honest or (ended.result, kernel)
         row = ControlRow(
             name=control.name,
@@ -174,6 +190,35 @@ class _Attack:
         )
         self.say(_line("passed", row.passed, f"control {row.name}", row))
         return row
+
+    def _kernel_of(self, control: Control) -> Path:
+        return self.specs.absolute().parent / control.file.kernel if control.file.kernel else control.folder / "kernel"
+
+    def build_ahead(self, controls: Sequence[Control], cases: Sequence[Case], canaries: Canaries, folder: Path, indices: range) -> None:
+        """Build everything once before anything is judged, on the cores that the machine can spare: builds are kept."""
+        spare = (os.cpu_count() or 1) - SPARED_CORES
+        if spare < 2:
+            return
+        _building.append(self)
+        with ProcessPoolExecutor(spare, mp_context=get_context("fork")) as pool:
+            for control in controls:
+                pool.submit(_build, control.file.spec, self._kernel_of(control))
+            for case in cases:
+                plain = case.file.kind == "candidate" and not (case.folder / "spec").is_dir()
+                for index in indices if plain else ():
+                    kernel = folder / "ahead" / case.name / str(index)
+                    word = derive(self.seed, case.name, index)
+                    write_candidate_of(case, kernel, canaries.words, random.Random(word) if index else None)
+                    pool.submit(_build, case.file.spec, kernel)
+        _building.remove(self)
+
+    def build(self, spec: str, kernel: Path) -> None:
+        """Build a candidate. Whatever is wrong with it is found when it is judged."""
+        with suppress(Exception):
+            loaded = self._spec(spec)
+            candidate = read_candidate(kernel, loaded.spec.policy)
+            check_policy(self.target, loaded, candidate)
+            prepare(self.target, loaded, candidate, lambda row, rows: None)
 
     def case(self, case: Case, canaries: Canaries, folder: Path, indices: range) -> list[CaseRow]:
         """A row for each candidate of the case: 0 is as written, the others are variants."""
@@ -222,7 +267,7 @@ class _Attack:
         except FactoryError as error:
             return ended("policy_violation", str(error))
         try:
-            result = judge(loaded, candidate, self.target, tier=tier, seed=seed)
+            result = judge(loaded, candidate, self.target, tier=tier, seed=seed, copies=False)
         except FactoryError as error:
             return ended("refused", str(error))
         except Exception as error:  # noqa: BLE001 - a judge that a candidate can crash is a miss of this case, and the others still run
@@ -243,11 +288,20 @@ class _Attack:
         outcome, message = outcome_of_edit(result, case.file, loaded, kernel)
         return _Ended(outcome, message, 0.0)
 
-    def _spec(self, name: str) -> LoadedSpec:
+    def _spec(self, named: str) -> LoadedSpec:
+        name = named or f"rmsnorm-small-{self.suite.name}"
         if name not in self.loaded:
             beside = self.suite.parent / "specs" / name
             self.loaded[name] = load_spec(beside if beside.is_dir() else self.specs / name)
         return self.loaded[name]
+
+
+_building: list[_Attack] = []
+"""The attack whose builders are processes forked from this one: it need not be sent to them."""
+
+
+def _build(spec: str, kernel: Path) -> None:
+    _building[-1].build(spec, kernel)
 
 
 def _line(good: str, is_good: bool, what: str, row: CaseRow | ControlRow) -> str:

@@ -30,7 +30,6 @@ Outcome = Literal[
 ]
 """A verdict, or `refused`: the spec, or the result, is not taken at all."""
 
-DEFAULT_SPEC = "rmsnorm-small-cpu"
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.{}-]+(/[A-Za-z0-9_.-]+)?$")]
 
 
@@ -62,7 +61,8 @@ class Edit(Model):
 
 
 class CaseFile(Model):
-    """`case.yaml`. `expected` are the outcomes that count as caught; `says` is a pattern that the message must then match.
+    """`case.yaml`. `spec` is the suite's `rmsnorm-small-…` where none is named. `expected` are the outcomes that count as caught; `says`
+    is a pattern that the message must then match.
 
     `vary` maps a text with `{}`, which stands for what is written there now, to a range of integers (`"2..9"`) or a list of
     replacements; a variant draws one for each. `recompute` makes geomean and verdict of an edited result follow from its rows again.
@@ -73,7 +73,7 @@ class CaseFile(Model):
     kind: Literal["candidate", "baseline", "spec", "result"] = "candidate"
     expected: tuple[Outcome, ...] = Field(min_length=1, strict=False)
     says: str = ""
-    spec: str = DEFAULT_SPEC
+    spec: str = ""
     tier: Literal["screening", "full"] = "full"
     vary: dict[str, str | Choices] = Field(default={})
     plant: tuple[Plant, ...] = Field(default=(), strict=False)
@@ -85,7 +85,7 @@ class ControlFile(Model):
     """`control.yaml`: an honest candidate in `kernel/`, or in the folder that `kernel` names from the repository's root."""
 
     title: str
-    spec: str = DEFAULT_SPEC
+    spec: str = ""
     tier: Literal["screening", "full"] = "full"
     kernel: str = ""
 

@@ -16,10 +16,12 @@ from runner.attack_cases import Case, Plant
 from runner.errors import FactoryError
 
 _DECLARED = re.compile(
-    r"^(?:static|thread_local|struct|constexpr|enum)\b[^;={(\n]*?\b([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:[;={(]|$)", re.MULTILINE
+    r"^(?:static|thread_local|struct|constexpr|enum|__device__|__constant__)\b[^;={(\n]*?\b([A-Za-z_]\w*)\s*(?:\[[^\]]*\]\s*)*(?:[;={(]|$)",
+    re.MULTILINE,
 )
+_LAUNCHED = re.compile(r"\b(function|kernel): ([\"']?)(\w+)")
 _SYLLABLES = ("ba", "de", "fi", "ko", "lu", "ma", "ne", "po", "ra", "si", "to", "vu")
-_KEPT = {"main", "operator", "Time", "const", "Loader"}
+_KEPT = {"main", "operator", "Time", "const", "Loader", "alignas"}
 
 
 def write_candidate_of(case: Case, folder: Path, words: Mapping[str, str], chooser: random.Random | None) -> str:
@@ -77,24 +79,23 @@ def _replace(case: Case, texts: Mapping[str, str], pattern: str, new: str) -> di
 
 
 def _renamed(texts: Mapping[str, str], chooser: random.Random) -> dict[str, str]:
-    """Other names for what the sources declare at file scope, for the launched function and its file."""
+    """Other names for what the sources declare at file scope, for what is launched and its file."""
     launch = texts.get("launch.yaml", "")
-    sources = {name: text for name, text in texts.items() if name.endswith((".cpp", ".hpp"))}
+    sources = {name: text for name, text in texts.items() if name.endswith((".cpp", ".hpp", ".cu", ".cuh"))}
     names = {name for text in sources.values() for name in _DECLARED.findall(text)}
-    function = re.search(r"function: (\w+)", launch)
-    if function is not None and any(f"void {function.group(1)}(" in text for text in sources.values()):
-        names.add(function.group(1))
+    for _kind, _quote, name in _LAUNCHED.findall(launch):
+        if any(re.search(rf"^(?:.*\bvoid )?(?:__launch_bounds__\(\d+\) )?{name}\(", text, re.MULTILINE) for text in sources.values()):
+            names.add(name)
     # A knob's define is given by launch.yaml under its own name.
     names = {name for name in names - _KEPT if not re.search(rf"\b{name}: ", launch)}
     meaning = {name: _word(chooser) + ("_t" if name[0].isupper() else "") for name in sorted(names)}
     whole = re.compile(r"(?<![\w.>:\"'/])(" + "|".join(map(re.escape, sorted(meaning))) + r")\b(?![\"'])") if meaning else None
     renamed = {name: whole.sub(lambda match: meaning[match.group(1)], text) if whole else text for name, text in sources.items()}
-    if function is not None and function.group(1) in meaning:
-        launch = launch.replace(f"function: {function.group(1)}", f"function: {meaning[function.group(1)]}")
+    launch = _LAUNCHED.sub(lambda match: f"{match[1]}: {match[2]}{meaning.get(match[3], match[3])}", launch)
     result = {name: text for name, text in texts.items() if name not in sources and name != "launch.yaml"} | renamed
-    single = [name for name in sources if re.fullmatch(r"\w+\.cpp", name)]
+    single = [name for name in sources if re.fullmatch(r"\w+\.(cpp|cu)", name)]
     if len(sources) == 1 and single and f"[{single[0]}]" in launch and f'"{single[0]}"' not in renamed[single[0]]:
-        name = f"{_word(chooser)}.cpp"
+        name = f"{_word(chooser)}{Path(single[0]).suffix}"
         launch = launch.replace(f"[{single[0]}]", f"[{name}]")
         result[name] = result.pop(single[0])
     return result | ({"launch.yaml": launch} if "launch.yaml" in texts else {})

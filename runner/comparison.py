@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from runner.spec.models import Tolerance
+from runner.spec.models import Bounds
 
 CHUNK = 1 << 19
+CHUNK_ON_GPU = 1 << 26
+FEW = 8
+"""Misrounded elements that are always allowed: a share of a handful says nothing."""
 EXPONENT_MASK = 0x7FF0_0000_0000_0000
 
 
@@ -40,8 +43,9 @@ def rms(expected: torch.Tensor) -> float:
         return 0.0
     total, count = 0.0, 0
     flat = expected.reshape(-1)
-    for first in range(0, flat.numel(), CHUNK):
-        square = flat[first : first + CHUNK].square()
+    step = _step(expected)
+    for first in range(0, flat.numel(), step):
+        square = flat[first : first + step].square()
         part = float(square.sum())
         if math.isfinite(part):
             total, count = total + part, count + square.numel()
@@ -51,7 +55,12 @@ def rms(expected: torch.Tensor) -> float:
     return math.sqrt(total / count) if count else 0.0
 
 
-def compare(output: str, actual: torch.Tensor, expected: torch.Tensor, tolerance: Tolerance, scale: float) -> Comparison:
+def _step(tensor: torch.Tensor) -> int:
+    """Elements of a chunk."""
+    return CHUNK if tensor.device.type == "cpu" else CHUNK_ON_GPU
+
+
+def compare(output: str, actual: torch.Tensor, expected: torch.Tensor, tolerance: Bounds, scale: float) -> Comparison:
     """Compare all elements. `scale` is the root mean square of the workload's whole expected output (see `rms`).
 
     Spacing is that of the output's dtype at the expected value, never smaller than at `tolerance.floor * scale`. Where the oracle,
@@ -66,22 +75,39 @@ def compare(output: str, actual: torch.Tensor, expected: torch.Tensor, tolerance
     info = torch.finfo(actual.dtype)
     floor = tolerance.floor * scale
     had, right = actual.reshape(-1), expected.reshape(-1)
-    for first in range(0, right.numel(), CHUNK):
-        _chunk(tally, first, had[first : first + CHUNK], right[first : first + CHUNK], tolerance.max_ulp, floor, info)
+    step = _step(right)
+    rounding = tolerance.misrounded is not None or tolerance.bias is not None
+    for first in range(0, right.numel(), step):
+        _chunk(tally, first, had[first : first + step], right[first : first + step], tolerance.max_ulp, floor, info, rounding)
     norm = tally.norm(float(info.smallest_normal))
     if tally.first is not None:
         return Comparison(tally.max_ulp, norm, _describe(output, actual, expected, tally, tolerance))
     if norm is not None and not norm <= tolerance.norm:
         message = f"{output} as a whole is off: the norm of its error is {norm:.3g} of its own, at most {tolerance.norm:.3g} is allowed"
         return Comparison(tally.max_ulp, norm, Mismatch(output, (), f"{norm:.6g}", f"<= {tolerance.norm:.6g}", message))
-    return Comparison(tally.max_ulp, norm, None)
+    return Comparison(tally.max_ulp, norm, _rounding_mismatch(output, tally, tolerance) if rounding else None)
+
+
+def _rounding_mismatch(output: str, tally: _Tally, tolerance: Bounds) -> Mismatch | None:
+    """What the errors of all elements together show that no single one does; chance is allowed for where there are few elements."""
+    count = tally.compared
+    if tolerance.misrounded is not None and tally.misrounded > FEW + tolerance.misrounded * count:
+        share, most = percent(tally.misrounded, count), percent(round(tolerance.misrounded * count), count)
+        message = f"{share} of {output} is not what the right result rounds to, at most {most} is allowed: too few bits within?"
+        return Mismatch(output, (), share, f"<= {most}", message)
+    if tolerance.bias is not None and count and abs(tally.signed / count) > tolerance.bias + 1.5 / math.sqrt(count):
+        bias = tally.signed / count
+        message = f"{output} is off in one direction: by {bias:.3g} ulp on average, at most {tolerance.bias:g} is allowed"
+        return Mismatch(output, (), f"{bias:.4g} ulp", f"<= {tolerance.bias:g} ulp", message)
+    return None
 
 
 class _Tally:
     def __init__(self) -> None:
         self.max_ulp: float | None = None
         self.error = self.size = 0.0
-        self.compared = self.wrong = self.nans = 0
+        self.compared = self.wrong = self.nans = self.misrounded = 0
+        self.signed = 0.0
         self.first: int | None = None
 
     def norm(self, smallest_normal: float) -> float | None:
@@ -93,14 +119,22 @@ class _Tally:
 
 
 def _chunk(
-    tally: _Tally, first: int, actual: torch.Tensor, expected: torch.Tensor, max_ulp: float, floor: float, info: torch.finfo
+    tally: _Tally,
+    first: int,
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    max_ulp: float,
+    floor: float,
+    info: torch.finfo,
+    rounding: bool,
 ) -> None:
     wide = actual.double()
     rounded = expected.to(actual.dtype)
-    difference = (wide - expected).abs_()
+    signed = wide - expected
+    difference = signed.abs()
     squares = torch.dot(difference, difference)
     if math.isfinite(float(squares)) and math.isfinite(float(rounded.abs().max())):
-        special = None
+        special = finite = None
         tally.error += float(squares)
         tally.size += float(torch.dot(expected, expected))
         tally.compared += expected.numel()
@@ -112,8 +146,14 @@ def _chunk(
         tally.compared += int(finite.sum())
     # The spacing at a value is its power of two times the dtype's epsilon, and at least the smallest denormal.
     magnitude = expected.abs().clamp_(min=max(floor, float(info.smallest_normal)))
-    power = magnitude.view(torch.int64).bitwise_and_(EXPONENT_MASK).view(torch.float64)
-    ulp = difference.div_(power.mul_(info.eps))
+    power = magnitude.view(torch.int64).bitwise_and_(EXPONENT_MASK).view(torch.float64).mul_(info.eps)
+    if rounding:
+        ratio = signed.div_(power)
+        if finite is not None:
+            ratio = ratio[finite]
+        tally.signed += float(ratio.sum())
+        tally.misrounded += int(((actual != rounded) & torch.isfinite(wide) & torch.isfinite(rounded)).sum())
+    ulp = difference.div_(power)
     wrong = ~(ulp <= max_ulp)
     if special is not None:
         same = (wide == rounded.double()) | (torch.isnan(wide) & torch.isnan(rounded))
@@ -131,7 +171,7 @@ def _chunk(
         tally.nans += int((torch.isnan(wide) & ~torch.isnan(rounded)).sum())
 
 
-def _describe(output: str, actual: torch.Tensor, expected: torch.Tensor, tally: _Tally, tolerance: Tolerance) -> Mismatch:
+def _describe(output: str, actual: torch.Tensor, expected: torch.Tensor, tally: _Tally, tolerance: Bounds) -> Mismatch:
     assert tally.first is not None
     index = _unravel(tally.first, tuple(expected.shape))
     had, right = float(actual.reshape(-1)[tally.first]), float(expected.reshape(-1)[tally.first])

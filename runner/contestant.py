@@ -5,12 +5,15 @@ A baseline can stand where a candidate stands and the other way round, through t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from runner.candidate import Candidate
 from runner.errors import FactoryError
-from runner.manifest import KnobValue, choose_row, row_knobs
+from runner.manifest import KnobValue, choose_row, row_knobs, scope
 from runner.result import Fact
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Baseline
@@ -19,6 +22,8 @@ from runner.targets.protocol import Binary, Placement, Target, Worker
 from runner.verdict import Rejected, Verdict
 
 Subject = Candidate | Baseline
+SPARED_CORES = 3
+"""Processor cores that builds leave to others."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Contestant:
     name: str
     tree: str
     open: Callable[[Workload, int, Placement], Worker]
+    reopen: Callable[[Workload, int, Placement], Worker]  # the same, but perhaps in a process that ran something before
     config: Callable[[Workload], str]
     placements: tuple[Placement, ...] = tuple(Placement)
     knobs: tuple[dict[str, KnobValue], ...] = ()
@@ -64,17 +70,14 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
     """Build every table row (`on_row` hears which of how many). Raises `Rejected` with `build_error`."""
     if not isinstance(subject, Candidate):
         return prepare_baseline(target, loaded, subject)
-    count = rows_of(subject)
-    built: list[Binary] = []
-    for index in range(count):
-        on_row(index, count)
-        built.append(target.build(loaded, subject, row_knobs(subject.manifest, index)))
+    built = _build_rows(target, loaded, subject, on_row)
+    count = len(built)
 
     def row(workload: Workload) -> int:
         return row_for(subject, workload)
 
-    def open_(workload: Workload, slots: int, placement: Placement) -> Worker:
-        return target.open_candidate(built[row(workload)], loaded, subject, workload, slots, placement)
+    def open_(workload: Workload, slots: int, placement: Placement, fresh: bool = True) -> Worker:
+        return target.open_candidate(built[row(workload)], loaded, subject, workload, slots, placement, fresh=fresh)
 
     def config(workload: Workload) -> str:
         return ", ".join(f"{name}={value}" for name, value in built[row(workload)].knobs.items())
@@ -84,6 +87,7 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
         name="candidate",
         tree=subject.tree,
         open=open_,
+        reopen=partial(open_, fresh=False),
         config=config,
         knobs=tuple(dict(one.knobs) for one in built),
         binaries=tuple(one.sha256 for one in built),
@@ -91,21 +95,38 @@ def prepare(target: Target, loaded: LoadedSpec, subject: Subject, on_row: Callab
     )
 
 
-def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline) -> Contestant:
-    """A baseline as a contestant. It has one placement; preparing happens per workload, when it is opened."""
+def _build_rows(target: Target, loaded: LoadedSpec, candidate: Candidate, on_row: Callable[[int, int], None]) -> list[Binary]:
+    """A binary for each table row: side by side where the machine has cores to spare. Raises what the first row that fails raises."""
+    count = rows_of(candidate)
+    with ThreadPoolExecutor(max(1, min(count, (os.cpu_count() or 1) - SPARED_CORES))) as pool:
+        rows = [pool.submit(target.build, loaded, candidate, row_knobs(candidate.manifest, index)) for index in range(count)]
+        try:
+            built = []
+            for index, row in enumerate(rows):
+                on_row(index, count)
+                built.append(row.result())
+            return built
+        finally:
+            for row in rows:
+                row.cancel()
+
+
+def prepare_baseline(target: Target, loaded: LoadedSpec, baseline: Baseline, chosen: str = "") -> Contestant:
+    """A baseline as a contestant, with the configuration `chosen` of it. It has one placement; preparing happens per workload, when it
+    is opened."""
 
     def open_(workload: Workload, slots: int, placement: Placement) -> Worker:
-        return target.open_baseline(baseline, loaded, workload, slots)
+        return target.open_baseline(baseline, loaded, workload, slots, chosen)
 
     def config(workload: Workload) -> str:
         return target.baseline_config(baseline, loaded, workload)
 
-    return Contestant(baseline.name, tree_of(baseline), open_, config, placements=(Placement.SPACED,))
+    return Contestant(baseline.name, tree_of(baseline), open_, open_, config, placements=(Placement.SPACED,))
 
 
 def row_for(candidate: Candidate, workload: Workload) -> int:
     """The table row that a workload selects. Raises `Rejected` where none does."""
     try:
-        return choose_row(candidate.manifest, workload.axes, workload.scalars)
+        return choose_row(candidate.manifest, workload.axes, *scope(workload))
     except FactoryError as error:
         raise Rejected(Verdict.POLICY_VIOLATION, f"launch.yaml: {error}") from error

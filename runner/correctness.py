@@ -72,10 +72,9 @@ class Verifier:
     def sampled(self, inspection: Inspection, inputs: Mapping[str, torch.Tensor], seed: int, elements: int = SAMPLED_ELEMENTS) -> None:
         """Every element of some random slices that hold about `elements` elements (at least four slices). Raises `Wrong`."""
         largest = max((layout.numel for layout in self.workload.outputs.values()), default=0)
-        length = self.oracle.length(self.workload)
         sample = None
-        if length and largest > elements:
-            sample = self.oracle.sample(self.workload, inputs, max(4, length * elements // largest), seed)
+        if largest > elements:
+            sample = self.oracle.sample(self.workload, inputs, seed, slices=4, elements=elements)
         if sample is None:
             self.full(inspection, inputs)
             return
@@ -89,7 +88,8 @@ class Verifier:
 
     def _compare(self, name: str, actual: torch.Tensor, expected: torch.Tensor, sample: Sample | None) -> None:
         scale = max(self.scales.get(name, 0.0), rms(expected) if sample is not None else 0.0)
-        found = compare(name, actual.contiguous(), expected, self.loaded.spec.tolerance[name], scale)
+        bounds = self.loaded.spec.tolerance[name].of(self.workload.outputs[name].dtype)
+        found = compare(name, actual.contiguous(), expected, bounds, scale)
         self.max_ulp = _worse(self.max_ulp, found.max_ulp)
         self.norm = _worse(self.norm, found.norm)
         mismatch = found.mismatch

@@ -10,11 +10,13 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from runner import sandbox
+from runner.doctor_check import Check
+from runner.doctor_gpu import gpu_checks
 from runner.errors import FactoryError
 from runner.lock import lock_path, open_lock
 from runner.state import state_folder
@@ -27,19 +29,9 @@ DISK = 2 * GIB
 OLDEST_KERNEL = (5, 11)
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at: whether it is as needed, what was found, and what to do if not."""
-
-    name: str
-    ok: bool
-    found: str
-    remedy: str = ""
-
-
 def examine() -> tuple[Check, ...]:
     """Every check, in an order in which causes come before what they cause."""
-    found = (check() for check in _CHECKS)
+    found = (*(check() for check in _CHECKS), *gpu_checks())
     return tuple(replace(check, remedy="") if check.ok else check for check in found)
 
 

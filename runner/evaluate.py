@@ -16,7 +16,8 @@ from runner.plan import Tier
 from runner.progress import Progress
 from runner.result import Result
 from runner.spec.load import LoadedSpec, load_spec
-from runner.targets.registry import target_for
+from runner.targets.protocol import Target
+from runner.targets.registry import target_for, target_named
 from runner.verdict import Rejected, Verdict
 
 
@@ -47,6 +48,7 @@ def evaluate_named(
         seed=seed,
         against=against,
         fresh=fresh,
+        retune=fresh,
         progress=progress,
         selection=selection,
         axes=axes,
@@ -67,11 +69,31 @@ def find_candidate(loaded: LoadedSpec, name: str) -> Subject:
         raise Rejected(Verdict.POLICY_VIOLATION, str(error)) from error
 
 
-def build_named(spec: Path, candidate: str) -> dict[str, Any]:
-    """Policy and build of every table row: `{"spec", "kernel_tree", "verdict": "built" or the verdict, "message", "rows"}`."""
+def load_candidate(spec: Path, name: str) -> tuple[Target, LoadedSpec, Candidate]:
+    """A spec's target, the spec, and a kernel by its folder or `champion`. Raises `FactoryError` and `Rejected`."""
     loaded = load_spec(spec)
-    target = target_for(loaded.spec)
-    found: dict[str, Any] = {"spec": loaded.spec.id, "kernel_tree": "", "verdict": "built", "message": "", "rows": []}
+    subject = find_candidate(loaded, name)
+    if not isinstance(subject, Candidate):
+        raise FactoryError(f"{name} is a baseline; this is for kernel folders")
+    return target_for(loaded.spec), loaded, subject
+
+
+def build_named(spec: Path, candidate: str, arch: str | None = None) -> dict[str, Any]:
+    """Policy and build of every table row, for the spec's target or another GPU's `arch`: `{"spec", "target", "kernel_tree", "verdict":
+    "built" or the verdict, "message", "rows"}`. Raises `FactoryError` for an `arch` where the spec is for a CPU."""
+    loaded = load_spec(spec)
+    wanted = loaded.spec.hardware.target
+    if arch is not None and wanted == "cpu":
+        raise FactoryError(f"{loaded.spec.id} is for a CPU; --arch is for specs whose target is a GPU")
+    target = target_named(arch or wanted)
+    found: dict[str, Any] = {
+        "spec": loaded.spec.id,
+        "target": arch or wanted,
+        "kernel_tree": "",
+        "verdict": "built",
+        "message": "",
+        "rows": [],
+    }
     try:
         subject = find_candidate(loaded, candidate)
         if not isinstance(subject, Candidate):

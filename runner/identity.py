@@ -15,7 +15,7 @@ from runner.errors import FactoryError
 if TYPE_CHECKING:
     from runner.candidate import Candidate
 
-HARNESS_SUFFIXES = frozenset({".py", ".cpp", ".hpp", ".h"})
+HARNESS_SUFFIXES = frozenset({".py", ".cpp", ".hpp", ".h", ".cu", ".cuh", ".yaml"})
 MANIFEST_NAME = "launch.yaml"
 
 

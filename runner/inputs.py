@@ -9,6 +9,7 @@ import hashlib
 import math
 import random
 from collections.abc import Mapping
+from functools import lru_cache
 
 import torch
 
@@ -18,6 +19,9 @@ from runner.spec.workload import TensorLayout, Workload
 
 POOL_ELEMENTS = (1 << 22) + 4099
 """Elements in a pool: it fits in a last-level cache, so that refilling a slot costs little more than writing it."""
+
+POOL_ON_GPU = (1 << 28) + 4099
+"""The same where the judge computes on a GPU: long pieces, since there every operation costs a launch."""
 
 EXCHANGED = 1024
 
@@ -31,6 +35,11 @@ DTYPES: Mapping[str, torch.dtype] = {
 }
 
 
+def dice(seed: int) -> torch.Generator:
+    """A generator of random numbers where the judge computes (torch's default device)."""
+    return torch.Generator(torch.get_default_device()).manual_seed(seed)
+
+
 def derive(seed: int, *words: str | int) -> int:
     """A 63-bit seed that follows from `seed` and the words, and tells nothing about either."""
     text = "\0".join(str(word) for word in (seed, *words))
@@ -38,11 +47,8 @@ def derive(seed: int, *words: str | int) -> int:
 
 
 def draw_inputs(workload: Workload, seed: int) -> dict[str, torch.Tensor]:
-    """All inputs of a workload, each element drawn on its own: CPU, contiguous, the layout's shape and dtype."""
-    return {
-        name: draw_tensor(layout, workload.init[name], torch.Generator().manual_seed(derive(seed, name)))
-        for name, layout in workload.inputs.items()
-    }
+    """All inputs of a workload, each element drawn on its own: where the judge computes, contiguous, the layout's shape and dtype."""
+    return {name: draw_tensor(layout, workload.init[name], dice(derive(seed, name))) for name, layout in workload.inputs.items()}
 
 
 def draw_tensor(layout: TensorLayout, init: Init, generator: torch.Generator) -> torch.Tensor:
@@ -88,9 +94,9 @@ class Pool:
     (within 3 %), range and row scales. The same seed gives the same values again, so nothing need be kept for verification.
     """
 
-    def __init__(self, seed: int, elements: int = POOL_ELEMENTS) -> None:
+    def __init__(self, seed: int, elements: int | None = None) -> None:
         self._seed = seed
-        self._elements = elements
+        self._elements = elements or (POOL_ELEMENTS if torch.get_default_device().type == "cpu" else POOL_ON_GPU)
         self._numbers: dict[tuple[str, torch.dtype], torch.Tensor] = {}
         self._scratch: dict[tuple[str, str, tuple[int, ...]], torch.Tensor] = {}
 
@@ -109,7 +115,7 @@ class Pool:
         """The values: in `into` where they can be made there, else in memory of the pool."""
         dtype = DTYPES[layout.dtype]
         if not dtype.is_floating_point or init.kind == "constant":
-            return draw_tensor(layout, init, torch.Generator().manual_seed(seed))
+            return draw_tensor(layout, init, dice(seed))
         wide = torch.float64 if dtype is torch.float64 else torch.float32
         if into is not None and dtype is wide:
             values = into
@@ -124,7 +130,7 @@ class Pool:
         longest = self._elements // 4
         if init.row_scale is not None and 0 < width <= longest and init.kind == "normal" and init.mean == 0:
             # The row factor takes the place of the piece's factor: still one pass over the memory.
-            factors = _row_factors(layout, init.row_scale, torch.Generator().manual_seed(seed), wide).view(rows, 1) * init.std
+            factors = _row_factors(layout, init.row_scale, dice(seed), wide).view(rows, 1) * init.std
             table, step = values.view(rows, width), longest // width
             for first in range(0, rows, step):
                 part = table[first : first + step]
@@ -134,10 +140,10 @@ class Pool:
             for first in range(0, layout.numel, longest):
                 self._fill(flat[first : first + longest], init, wide, chooser)
             if init.row_scale is not None and values.ndim:
-                values.mul_(_row_factors(layout, init.row_scale, torch.Generator().manual_seed(seed), wide))
-        _exchange(values, torch.Generator().manual_seed(derive(seed, "exchange")))
+                values.mul_(_row_factors(layout, init.row_scale, dice(seed), wide))
+        _exchange(values, dice(derive(seed, "exchange")))
         if init.special:
-            _plant(values, init, dtype, torch.Generator().manual_seed(derive(seed, "special")))
+            _plant(values, init, dtype, dice(derive(seed, "special")))
         return values if dtype is wide else values.to(dtype)
 
     def _fill(self, part: torch.Tensor, init: Init, wide: torch.dtype, chooser: random.Random) -> None:
@@ -154,7 +160,7 @@ class Pool:
     def _piece(self, init: Init, wide: torch.dtype, count: int, chooser: random.Random) -> torch.Tensor:
         numbers = self._numbers.get((init.kind, wide))
         if numbers is None:
-            generator = torch.Generator().manual_seed(derive(self._seed, init.kind, str(wide)))
+            generator = dice(derive(self._seed, init.kind, str(wide)))
             numbers = torch.empty(self._elements, dtype=wide)
             if init.kind == "normal":
                 numbers.normal_(generator=generator)
@@ -170,15 +176,21 @@ def _exchange(values: torch.Tensor, generator: torch.Generator) -> None:
     width = values.shape[-1] if values.ndim else 0
     if values.numel() < 2 or width < 2:
         return
-    starts = torch.arange(0, values.numel(), width).view(-1, 1)
-    parts = torch.arange(0, width, EXCHANGED).view(1, -1)
-    lengths = (width - parts).clamp(max=EXCHANGED)
-    size = (starts.numel(), parts.numel())
-    to = starts + parts + (torch.rand(size, generator=generator) * lengths).long()
-    source = starts + (torch.rand(size, generator=generator) * width).long()
+    starts, firsts, lengths = _parts(values.numel(), width, torch.get_default_device())
+    to = firsts + (torch.rand(firsts.shape, generator=generator) * lengths).long()
+    source = starts + (torch.rand(firsts.shape, generator=generator) * width).long()
     flat = values.view(-1)
     # A product of two single-precision numbers may round up to the length itself.
     flat[to.view(-1).clamp(max=flat.numel() - 1)] = flat[source.view(-1).clamp(max=flat.numel() - 1)]
+
+
+@lru_cache(maxsize=8)
+def _parts(count: int, width: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Of rows `width` long, `count` elements in all: where each begins (rows × 1), where their parts begin (rows × parts), and the
+    parts' lengths (1 × parts)."""
+    starts = torch.arange(0, count, width, device=device).view(-1, 1)
+    parts = torch.arange(0, width, EXCHANGED, device=device).view(1, -1)
+    return starts, starts + parts, (width - parts).clamp(max=EXCHANGED)
 
 
 def _row_factors(layout: TensorLayout, scale: tuple[float, float], generator: torch.Generator, wide: torch.dtype) -> torch.Tensor:

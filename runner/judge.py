@@ -7,17 +7,19 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from runner import correctness, timing
 from runner.baseline import Chooser
-from runner.candidate import read_candidate
+from runner.candidate import Candidate, read_candidate
 from runner.contestant import Contestant, Subject, check_policy, prepare, tree_of
 from runner.correctness import Check, check
 from runner.decision import decide
 from runner.environment import environment
+from runner.errors import FactoryError
 from runner.identity import harness_hash
 from runner.inputs import Pool, derive
 from runner.measure import Measurer, geomean_of
@@ -27,6 +29,7 @@ from runner.progress import Progress, Step, silent
 from runner.reproduction import reproduce_small
 from runner.result import Fact, Geomean, Identity, Reproduction, Result, TimingRow
 from runner.roofline import implausible
+from runner.sanitize import sanitize, tools_of
 from runner.soundness import check_sound
 from runner.spec.load import LoadedSpec
 from runner.spec.workload import Workload
@@ -46,6 +49,8 @@ def judge(
     seed: int | None = None,
     against: str = "baseline",
     fresh: bool = False,
+    retune: bool = False,
+    copies: bool = True,
     progress: Progress | None = None,
     selection: Sequence[str] = (),
     axes: Mapping[str, int] | None = None,
@@ -55,12 +60,15 @@ def judge(
     the spec or the machine.
 
     `against` is `baseline` (the fastest of the spec's on each workload), `champion` (the spec's `kernel/`) or the path of another
-    candidate. `selection` and `axes` restrict the evaluation to named workloads, or to other axis lengths of them; the result then
-    counts as screening. `where` is how the candidate is named in the command that shows a failure again.
+    candidate. `fresh` forgets the times of baselines that were kept, `retune` their configurations too. Without `copies` no tuned copy is
+    timed beside the rows of a full evaluation. `selection` and `axes` restrict the evaluation to named workloads, or to other axis
+    lengths of them; the result then counts as screening. `where` is how the candidate is named in the command that shows a failure again.
     """
-    with target.lock(), _one_thread():
+    with target.lock(), target.computing(), one_thread():
         used = secrets.randbits(62) if seed is None else seed
-        return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(fresh, tuple(selection), axes or {})
+        return _Evaluation(spec, candidate, target, tier, used, against, progress or silent, where).run(
+            fresh, retune, copies, tuple(selection), axes or {}
+        )
 
 
 def refused(spec: LoadedSpec, target: Target, why: Rejected) -> Result:
@@ -114,14 +122,15 @@ class _Evaluation:
         self.geomean: Geomean | None = None
         self.reproduction: Reproduction | None = None
         self.environment: dict[str, Fact] = {**(environment() if tier == "full" else {}), **self.device.facts}
+        self.facts: dict[str, Fact] = {}
         self.selection: tuple[str, ...] = ()
         self.begun = time.monotonic()
         self.started = _now()
 
-    def run(self, fresh: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> Result:
+    def run(self, fresh: bool, retune: bool, copies: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> Result:
         self.selection = (*selection, *(f"{name}={length}" for name, length in axes.items()))
         try:
-            return self._result(*self._stages(fresh, selection, axes))
+            return self._result(*self._stages(fresh, retune, copies, selection, axes))
         except Rejected as error:
             verdict, message = error.verdict, error.message
         except timing.WrongWhenTimed as error:
@@ -131,7 +140,7 @@ class _Evaluation:
         self.rows, self.geomean = [], None
         return self._result(verdict, message)
 
-    def _stages(self, fresh: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> tuple[Verdict, str]:
+    def _stages(self, fresh: bool, retune: bool, copies: bool, selection: tuple[str, ...], axes: Mapping[str, int]) -> tuple[Verdict, str]:
         self.progress(Step("policy", "", 0, 1))
         check_policy(self.target, self.loaded, self.subject)
         plan = make_plan(self.loaded, self.subject, self.tier, self.seed, selection, axes)
@@ -140,18 +149,29 @@ class _Evaluation:
             self.contestant = prepare(self.target, self.loaded, self.subject, lambda row, rows: self.progress(Step("build", "", row, rows)))
         with self.timer.meter.on("correctness"):
             self._check_all(plan, self.contestant)
+        self._sanitize()
         if not plan.timed:
             return Verdict.SLOWER, "right on the selected workloads; none of them is public, so nothing was timed"
         measurer = Measurer(
             target=self.target,
             loaded=self.loaded,
             timer=self.timer,
-            chooser=Chooser(self.target, self.loaded, self.device, self.timer, state_folder(), renew=self.tier == "full", fresh=fresh),
+            chooser=Chooser(
+                self.target,
+                self.loaded,
+                self.device,
+                self.timer,
+                state_folder(),
+                renew=self.tier == "full",
+                fresh=fresh,
+                retune=retune,
+            ),
             rival=self._rival(),
-            effort=timing.FULL if self.tier == "full" else timing.SCREENING,
-            copies=self.tier == "full",
+            effort=replace(timing.FULL, quads=self.device.quads) if self.tier == "full" else timing.SCREENING,
+            copies=copies and self.tier == "full",
             progress=self.progress,
             environment=self.environment,
+            facts=self.facts,
         )
         self.rows = measurer.rows(self.contestant, plan.timed, {one.row.workload: one.scales for one in self.checks})
         self.geomean = geomean_of(self.rows, self.loaded.spec.accept.confidence, derive(self.seed, "bootstrap"))
@@ -167,7 +187,7 @@ class _Evaluation:
 
         def check_one(workload: Workload) -> Check:
             seed = derive(self.seed, "check", workload.name)
-            return check(self.loaded, self.oracle, self.pool, workload, contestant.open, seed, effort)
+            return check(self.loaded, self.oracle, self.pool, workload, contestant.reopen, seed, effort)
 
         for index, workload in enumerate(plan.checked):
             self.progress(Step("correctness", workload.name, index, len(plan.checked)))
@@ -177,6 +197,23 @@ class _Evaluation:
             if row.verdict is not Verdict.ACCEPTED:
                 self.reproduction = reproduce_small(self.loaded, workload, one, check_one, self.where, self.seed)
                 raise Rejected(row.verdict, f"{row.workload}: {row.message}")
+
+    def _sanitize(self) -> None:
+        """Have the machine's checking tools, if any, look at a candidate that was right. Raises `Rejected` for what they find."""
+        asked = self.tier == "full" and not self.selection and self.loaded.spec.policy.sanitize
+        if not asked or not isinstance(self.subject, Candidate) or not tools_of(self.target):
+            return
+        self.progress(Step("sanitizers", "", 0, 1))
+        try:
+            with self.timer.meter.on("sanitizers"):
+                found = sanitize(self.target, self.loaded, self.subject, derive(self.seed, "sanitizers"))
+        except FactoryError as error:
+            self.environment["sanitizers"] = f"left out: {error}"
+            return
+        self.environment["sanitizers"] = found.summary(tools_of(self.target))
+        wrong = found.wrong()
+        if wrong is not None:
+            raise wrong
 
     def _rival(self) -> Contestant | None:
         """The contestant to compare against, built; None for the baselines. Raises `Lost` when it cannot be judged itself."""
@@ -193,7 +230,7 @@ class _Evaluation:
 
     def _result(self, verdict: Verdict, message: str) -> Result:
         contestant = self.contestant
-        facts: dict[str, Fact] = dict(contestant.facts) if contestant is not None else {}
+        facts: dict[str, Fact] = {**(contestant.facts if contestant is not None else {}), **self.facts}
         facts |= {f"seconds for {what}": round(seconds, 2) for what, seconds in self.timer.meter.seconds.items()}
         return Result(
             spec=self.loaded.spec.id,
@@ -224,7 +261,7 @@ class _Evaluation:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """The judge computes with one thread: threads that wait for each other turn any neighbour on the machine into a long stall, and
     those that spin while they wait would disturb what is timed."""
     before = torch.get_num_threads()

@@ -1,14 +1,22 @@
-"""Finds every fault in spec folders and the kernels in them, without running anything."""
+"""Finds every fault in spec folders and the kernels in them, without running any: kernels for a GPU are built, row by row."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from runner.candidate import read_candidate
+from runner.candidate import Candidate, read_candidate
+from runner.contestant import rows_of
 from runner.errors import FactoryError, Fault, FaultsError
+from runner.identity import MANIFEST_NAME
+from runner.manifest import row_knobs
 from runner.spec.load import SPEC_NAME, LoadedSpec, load_spec
+from runner.targets.protocol import Target
 from runner.targets.registry import target_for
+from runner.verdict import Rejected
+
+_COMPILER = re.compile(r"([\w.-]+\.cuh?):(\d+): (.*)", re.S)
 
 
 def lint_paths(paths: Sequence[Path]) -> list[Fault]:
@@ -52,7 +60,8 @@ def _lint_spec(folder: Path) -> Iterator[Fault]:
 def _lint_kernel(spec: LoadedSpec, folder: Path) -> Iterator[Fault]:
     try:
         candidate = read_candidate(folder, spec.spec.policy)
-        messages = target_for(spec.spec).check(spec, candidate)
+        target = target_for(spec.spec)
+        messages = target.check(spec, candidate) or tuple(_build_faults(target, spec, candidate))
     except FaultsError as error:
         yield from error.faults
         return
@@ -60,6 +69,26 @@ def _lint_kernel(spec: LoadedSpec, folder: Path) -> Iterator[Fault]:
         yield Fault(str(folder), 1, 1, str(error).removeprefix(f"{folder}: "))
         return
     yield from (_placed(folder, message) for message in messages)
+
+
+def _build_faults(target: Target, spec: LoadedSpec, candidate: Candidate) -> Iterator[str]:
+    """What keeps a row of the table from being built, once for each message. A kernel for a CPU is built where it is judged, with the
+    compiler that is there; one that only says what may be searched has no row yet."""
+    if spec.spec.hardware.target == "cpu" or (candidate.manifest.knobs and not candidate.manifest.table):
+        return
+    seen = set()
+    for row in range(rows_of(candidate)):
+        try:
+            target.build(spec, candidate, row_knobs(candidate.manifest, row))
+        except Rejected as error:
+            if error.message not in seen:
+                seen.add(error.message)
+                found = _COMPILER.match(error.message)
+                yield (
+                    f"{found[1]}:{found[2]}:1: {found[3]}"
+                    if found
+                    else f"{MANIFEST_NAME}:1:1: row {row + 1} can't be built: {error.message}"
+                )
 
 
 def _placed(folder: Path, text: str) -> Fault:

@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from runner.candidate import Candidate
 from runner.errors import FactoryError, Fault
 from runner.identity import MANIFEST_NAME
-from runner.manifest import F32, F64, I32, I64, KnobValue, Manifest, choose_row, row_knobs
-from runner.spec import expressions
+from runner.manifest import (
+    F32,
+    F64,
+    I32,
+    I64,
+    KERNEL_FUNCTIONS,
+    OCCUPANCY,
+    SM_COUNT,
+    TEMPLATE,
+    DeviceLaunch,
+    KnobValue,
+    Manifest,
+    MapArgument,
+    TensorArgument,
+    choose_row,
+    row_knobs,
+    scope,
+)
+from runner.spec import expressions, tensors
 from runner.spec.checks import unknown
 from runner.spec.models import Spec
 from runner.spec.workload import Workload
 from runner.spec.workloads import length, public
 from runner.yaml_source import Path, Source, describe, read_yaml
 
+Asked = tuple[Collection[str], Collection[str]]
 _LITERAL = re.compile(r"[a-z0-9][a-z0-9.+_-]*")  # an architecture's name, such as x86-64-v3, which is no expression
 
 
@@ -36,23 +54,37 @@ def _known(spec: Spec, manifest: Manifest) -> list[str]:
 
 def _check_names(spec: Spec, manifest: Manifest, source: Source) -> Iterator[Fault]:
     """Knobs and scratch have names of their own; arguments name tensors or scratch."""
-    tensors = [*spec.inputs, *spec.outputs]
-    taken = {**dict.fromkeys(spec.axes, "an axis"), **dict.fromkeys(spec.scalars, "a scalar"), **dict.fromkeys(tensors, "a tensor")}
-    for section, found in (("knobs", manifest.knobs), ("scratch", manifest.scratch)):
+    named = [*spec.inputs, *spec.outputs]
+    taken = {**dict.fromkeys(spec.axes, "an axis"), **dict.fromkeys(spec.scalars, "a scalar"), **dict.fromkeys(named, "a tensor")}
+    words = {*expressions.FUNCTIONS, *expressions.CONSTANTS, *tensors.FUNCTIONS, *OCCUPANCY, *KERNEL_FUNCTIONS, SM_COUNT, "when"}
+    for section, found in (("knobs", manifest.knobs), ("scratch", manifest.scratch), ("tensor_maps", manifest.tensor_maps)):
         for name in found:
-            if name in expressions.FUNCTIONS or name in expressions.CONSTANTS or name == "when":
+            if name in words:
                 yield source.fault((section, name), f"`{name}` is a word of expressions or of the table; choose another name", key=True)
             elif name in taken:
                 yield source.fault((section, name), f"`{name}` is {taken[name]} already; choose another name", key=True)
             taken.setdefault(name, f"in `{section}`")
     for index, launch in enumerate(manifest.launches):
-        for place, argument in enumerate(launch.args):
-            if isinstance(argument, str) and argument not in tensors and argument not in manifest.scratch:
-                allowed = [*tensors, *manifest.scratch]
+        for place, item in enumerate(launch.args):
+            here: Path = ("launches", index, "args", place)
+            argument = item.tensor if isinstance(item, TensorArgument) else item
+            if isinstance(argument, MapArgument) and argument.map not in manifest.tensor_maps:
+                yield source.fault((*here, "map"), unknown(argument.map, "a tensor map", manifest.tensor_maps))
+            if isinstance(argument, str) and argument not in named and argument not in manifest.scratch:
+                allowed = [*named, *manifest.scratch]
                 message = unknown(argument, "a tensor or scratch", allowed)
                 if argument in spec.axes or argument in spec.scalars:
                     message += f"; a number is passed as {{i64: {argument}}} or {{f32: {argument}}}"
-                yield source.fault(("launches", index, "args", place), message)
+                yield source.fault(here, message)
+        if isinstance(launch, DeviceLaunch):
+            for place, other in enumerate(launch.after or ()):
+                if other >= index:
+                    yield source.fault(
+                        ("launches", index, "after", place), f"a launch waits for earlier ones only; allowed: 0 to {index - 1}"
+                    )
+    for name, one in manifest.tensor_maps.items():
+        if one.of not in named and one.of not in manifest.scratch:
+            yield source.fault(("tensor_maps", name, "of"), unknown(one.of, "a tensor or scratch", [*named, *manifest.scratch]))
 
 
 def _check_knobs(manifest: Manifest, source: Source) -> Iterator[Fault]:
@@ -88,12 +120,19 @@ def _check_when(spec: Spec, value: KnobValue, source: Source, path: Path) -> Ite
     if not isinstance(value, str):
         yield source.fault(path, '`when` must be a comparison in quotes, such as "cols <= 1024", or "true"')
     else:
-        yield from _names_fault(value, [*spec.axes, *spec.scalars], "an axis or a scalar", source, path)
+        yield from _names_fault(value, [*spec.axes, *spec.scalars], "an axis or a scalar", source, path, _asked(spec))
 
 
-def _names_fault(text: str, known: Iterable[str], what: str, source: Source, path: Path) -> Iterator[Fault]:
+def _asked(spec: Spec, *functions: str) -> Asked:
+    """The tensors of a spec, and the functions over them and besides."""
+    return ([*spec.inputs, *spec.outputs], [*tensors.FUNCTIONS, *functions])
+
+
+def _names_fault(text: str, known: Iterable[str], what: str, source: Source, path: Path, asked: Asked = ((), ())) -> Iterator[Fault]:
+    """A name that is not known. `asked` are the tensors that may be asked about besides, and by which functions."""
+    named, functions = asked
     try:
-        wrong = sorted(expressions.names(text) - set(known))
+        wrong = sorted(expressions.names(text, functions) - set(known) - set(named))
     except FactoryError as error:
         yield source.fault(path, str(error))
         return
@@ -103,16 +142,32 @@ def _names_fault(text: str, known: Iterable[str], what: str, source: Source, pat
 
 def _check_expressions(spec: Spec, manifest: Manifest, source: Source) -> Iterator[Fault]:
     """Every expression parses and uses only names that are known where it stands."""
-    known = _known(spec, manifest)
+    known, what = _known(spec, manifest), "an axis, a scalar or a knob"
+    asked = _asked(spec, *OCCUPANCY) if manifest.kernels else _asked(spec)
+    if manifest.kernels:
+        known.append(SM_COUNT)
+    places: list[tuple[Path, int | str]] = []
     for name, scratch in manifest.scratch.items():
-        for index, item in enumerate(scratch.shape):
-            if isinstance(item, str):
-                yield from _names_fault(item, known, "an axis, a scalar or a knob", source, ("scratch", name, "shape", index))
+        places += [(("scratch", name, "shape", index), item) for index, item in enumerate(scratch.shape)]
+    for name, one in manifest.tensor_maps.items():
+        for key, items in (("box", one.box), ("shape", one.shape), ("strides", one.strides)):
+            places += [(("tensor_maps", name, key, index), item) for index, item in enumerate(items or ())]
+        places.append((("tensor_maps", name, "offset"), one.offset))
     for index, launch in enumerate(manifest.launches):
+        here: Path = ("launches", index)
         for place, argument in enumerate(launch.args):
-            if not isinstance(argument, str):
+            if isinstance(argument, I32 | I64 | F32 | F64):
                 kind, text = number(argument)
-                yield from _names_fault(text, known, "an axis, a scalar or a knob", source, ("launches", index, "args", place, kind))
+                places.append(((*here, "args", place, kind), text))
+        if isinstance(launch, DeviceLaunch):
+            for key, items in (("grid", launch.grid), ("block", launch.block), ("cluster", launch.cluster)):
+                places += [((*here, key, axis), item) for axis, item in enumerate(items or ())]
+            places.append(((*here, "shared"), launch.shared))
+            for text in TEMPLATE.findall(launch.kernel):
+                yield from _names_fault(text, [*manifest.knobs], "a knob", source, (*here, "kernel"), _asked(spec, *KERNEL_FUNCTIONS))
+    for path, item in places:
+        if isinstance(item, str):
+            yield from _names_fault(item, known, what, source, path, asked)
     for name, value in manifest.build.defines.items():
         if isinstance(value, str):
             yield from _names_fault(value, manifest.knobs, "a knob", source, ("build", "defines", name))
@@ -165,29 +220,36 @@ def _check_workloads(spec: Spec, manifest: Manifest, source: Source) -> Iterator
 
 def _check_workload(manifest: Manifest, workload: Workload, source: Source) -> Iterator[Fault]:
     try:
-        knobs = row_knobs(manifest, choose_row(manifest, workload.axes, workload.scalars))
+        knobs = row_knobs(manifest, choose_row(manifest, workload.axes, *scope(workload)))
     except FactoryError as error:
         yield source.fault(("table",), f"workload {workload.name}: {error}", key=True)
         return
-    known: dict[str, expressions.Value] = {**workload.axes, **workload.scalars, **knobs}
-    for index, launch in enumerate(manifest.launches):
+    if manifest.kernels:
+        return  # a target with a GPU computes all of a launch, and says what can't be
+    known, functions = scope(workload, knobs)
+    for index, launch in enumerate(manifest.calls):
         for place, argument in enumerate(launch.args):
             if not isinstance(argument, str):
-                yield from _number_fault(argument, known, workload, source, ("launches", index, "args", place))
+                yield from _number_fault(argument, known, functions, workload, source, ("launches", index, "args", place))
     for name, scratch in manifest.scratch.items():
         for index, item in enumerate(scratch.shape):
             try:
-                length(item, known)
+                length(item, known, functions)
             except FactoryError as error:
                 yield source.fault(("scratch", name, "shape", index), f"workload {workload.name}: {error}")
 
 
 def _number_fault(
-    argument: I32 | I64 | F32 | F64, known: Mapping[str, expressions.Value], workload: Workload, source: Source, path: Path
+    argument: I32 | I64 | F32 | F64,
+    known: Mapping[str, expressions.Value],
+    functions: expressions.Functions,
+    workload: Workload,
+    source: Source,
+    path: Path,
 ) -> Iterator[Fault]:
     kind, text = number(argument)
     try:
-        value = expressions.evaluate(text, known)
+        value = expressions.evaluate(text, known, functions)
     except FactoryError as error:
         yield source.fault((*path, kind), f"workload {workload.name}: {error}")
         return

@@ -25,7 +25,9 @@ COPY_BLOCKS, COPY_ROTATION = 2, 1
 
 @dataclass
 class Measurer:
-    """Times the workloads of one evaluation. `rival` is what it is compared with; None: the fastest baseline on each workload."""
+    """Times the workloads of one evaluation. `rival` is what it is compared with; None: the fastest baseline on each workload.
+
+    What is learned on the way goes into `environment` (of the machine) and `facts` (the times of every baseline)."""
 
     target: Target
     loaded: LoadedSpec
@@ -36,11 +38,13 @@ class Measurer:
     copies: bool
     progress: Progress
     environment: dict[str, Fact]
+    facts: dict[str, Fact]
 
     def rows(self, contestant: Contestant, workloads: Sequence[Workload], scales: Mapping[str, Mapping[str, float]]) -> list[TimingRow]:
         """A row for each workload. `scales` by workload and output, from the correctness checks. Raises what `Timer.measure` raises."""
         sides = [self._other(index, len(workloads), workload, scales[workload.name]) for index, workload in enumerate(workloads)]
         rows = []
+        self._condition("before")
         for index, (workload, (side, config)) in enumerate(zip(workloads, sides, strict=True)):
             mine = Side(contestant.name, lambda one, slots: contestant.open(one, slots, Placement.SPACED))
 
@@ -51,7 +55,13 @@ class Measurer:
             measured = self.timer.measure(workload, mine, side, scales[workload.name], self.effort, say)
             copy = self._copy(index, len(workloads), workload, median_seconds(measured.blocks.candidate)) if self.copies else None
             rows.append(self._row(workload, measured, side.name, config(workload), copy))
+        self._condition("after")
         return rows
+
+    def _condition(self, when: str) -> None:
+        """How the device is doing, into the environment."""
+        for name, value in self.target.condition().items():
+            self.environment[f"{name} {when} timing"] = value
 
     def _other(self, index: int, total: int, workload: Workload, scales: Mapping[str, float]) -> tuple[Side, Callable[[Workload], str]]:
         rival = self.rival
@@ -62,8 +72,17 @@ class Measurer:
             choice = self.chooser.choose(workload, scales)
         for name, reason in choice.left_out.items():
             self.environment[f"baseline left out: {name}"] = reason
+        for name, seconds in choice.seconds.items():
+            self.facts[f"best block of {name} on {workload.name}, ms a call"] = round(seconds * 1e3, 6)
         baseline = self.chooser.named(choice.name)
-        return self.chooser.side(baseline), lambda one: self.target.baseline_config(baseline, self.loaded, one)
+        side = self.chooser.side(baseline, choice.configs.get(baseline.name, ""))
+        note = choice.notes.get(baseline.name)
+
+        def config(one: Workload) -> str:
+            said = self.target.baseline_config(baseline, self.loaded, one)
+            return f"{said}; {note}" if note else said
+
+        return side, config
 
     def _copy(self, index: int, total: int, workload: Workload, kernel_seconds: float) -> CopyRow | None:
         """The strongest of the target's tuned copies of the same bytes."""

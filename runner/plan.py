@@ -50,8 +50,10 @@ def with_axes(loaded: LoadedSpec, workload: Workload, axes: Mapping[str, int]) -
     spec = loaded.spec
     lengths = {name: workload.axes[name] for name, axis in spec.axes.items() if isinstance(axis, VarAxis)} | dict(axes)
     offset = {name: layout.offset for name, layout in (*workload.inputs.items(), *workload.outputs.items()) if layout.offset}
-    absent = tuple(name for name in spec.inputs if name not in workload.inputs)
-    written = WorkloadSpec.model_construct(name=workload.name, axes=lengths, init=dict(workload.init), offset=offset, absent=absent)
+    absent = tuple(name for name in (*spec.inputs, *spec.outputs) if name not in workload.inputs and name not in workload.outputs)
+    written = WorkloadSpec.model_construct(
+        name=workload.name, axes=lengths, init=dict(workload.init), offset=offset, dtype=dict(workload.dtypes), absent=absent
+    )
     changed = workloads.build(spec, workload.kind, written, workload.name)
     for constraint in spec.constraints:
         if not workloads.holds(constraint, changed.axes, spec.scalars):

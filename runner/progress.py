@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-Stage = Literal["policy", "build", "correctness", "baseline", "timing", "copies"]
+Stage = Literal["policy", "build", "correctness", "sanitizers", "baseline", "timing", "copies"]
 
 
 @dataclass(frozen=True)

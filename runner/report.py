@@ -170,7 +170,7 @@ def _facts(result: Result) -> str:
         ("spec", f"{result.spec} {identity.spec_hash}"),
         ("harness", identity.harness),
         ("device", result.device),
-        ("tier", f"{result.tier}, seed {result.seed}, {result.seconds:.1f} s from {result.started}"),
+        ("tier", f"{result.tier}, seed {result.seed}, {result.seconds:.1f} s from {result.started}{_timed(result)}"),
     ]
     rows += [
         ("knobs" if len(result.knobs) == 1 else f"knobs of table row {index}", _pairs(row)) for index, row in enumerate(result.knobs) if row
@@ -178,6 +178,12 @@ def _facts(result: Result) -> str:
     rows += [(name, str(value)) for name, value in sorted(result.environment.items())]
     body = "\n".join(f"| {text(name)} | {text(value)} |" for name, value in rows)
     return f"<details><summary>Identity and environment</summary>\n\n| | |\n|---|---|\n{body}\n\n</details>"
+
+
+def _timed(result: Result) -> str:
+    """How much of an evaluation the timed calls took."""
+    seconds = result.facts.get("seconds for timed calls")
+    return "" if seconds is None else f", {seconds} s of them in timed calls"
 
 
 def _pairs(row: dict[str, Any]) -> str:

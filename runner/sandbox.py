@@ -39,6 +39,7 @@ class View:
     scratch_bytes: int = 0  # size of an empty /tmp; 0: there is none, and nothing at all is writable
     proc: bool = False
     devices: bool = False  # /dev/null, /dev/zero, /dev/urandom …
+    nodes: tuple[str, ...] = ()  # further devices, such as a GPU's
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,8 @@ def command(
         line += ["--size", str(view.scratch_bytes), "--tmpfs", "/tmp"]
     for inside, outside in view.read_only.items():
         line += ["--ro-bind", str(outside), inside]
+    for node in view.nodes:
+        line += ["--dev-bind", node, node]
     for inside, target in view.links.items():
         line += ["--symlink", target, inside]
     for inside, outside in view.writable.items():

@@ -12,9 +12,10 @@ import torch
 
 from runner.comparison import compare, rms
 from runner.errors import FactoryError
-from runner.inputs import DTYPES, Pool, derive, draw_inputs
+from runner.inputs import DTYPES, Pool, derive, dice, draw_inputs
 from runner.oracle import Oracle
 from runner.spec.load import LoadedSpec
+from runner.spec.models import Bounds
 from runner.spec.workload import Workload
 
 SLICES = 8
@@ -36,11 +37,11 @@ def check_sound(loaded: LoadedSpec, oracle: Oracle, pool: Pool, workloads: Itera
 
 def _zeros_fail(loaded: LoadedSpec, oracle: Oracle, pool: Pool, workload: Workload, seed: int) -> None:
     inputs = pool.fresh(workload, seed)
-    sample = oracle.sample(workload, inputs, SLICES, seed)
+    sample = oracle.sample(workload, inputs, seed, slices=SLICES)
     expected = sample.expected if sample is not None else oracle.expected(workload, inputs)
     for name, right in expected.items():
-        zeros = torch.zeros_like(right, dtype=None if not right.is_floating_point() else _dtype(loaded, name))
-        if not right.numel() or compare(name, zeros, right, loaded.spec.tolerance[name], rms(right)).mismatch is None:
+        zeros = torch.zeros_like(right, dtype=None if not right.is_floating_point() else DTYPES[workload.outputs[name].dtype])
+        if not right.numel() or compare(name, zeros, right, _bounds(loaded, workload, name), rms(right)).mismatch is None:
             raise FactoryError(
                 f"{loaded.spec.id}: an output {name} of zeros passes on the workload {workload.name}: the task is degenerate there, or "
                 "the tolerance too wide; only edge workloads may have nothing to tell"
@@ -51,20 +52,20 @@ def _input_matters(loaded: LoadedSpec, oracle: Oracle, workload: Workload, name:
     inputs = draw_inputs(workload, seed)
     before = oracle.expected(workload, inputs)
     changed = dict(inputs)
-    noise = torch.Generator().manual_seed(seed)
+    noise = dice(seed)
     if inputs[name].is_floating_point():
         factor = torch.rand(inputs[name].shape, generator=noise, dtype=torch.float64)
         changed[name] = (inputs[name].double() * (0.25 + factor) + 0.25 * factor).to(inputs[name].dtype)
     else:
         changed[name] = inputs[name][torch.randperm(inputs[name].shape[0], generator=noise)] if inputs[name].ndim else inputs[name] + 1
     after = oracle.expected(workload, changed)
-    if all(_same(loaded, output, after[output], before[output]) for output in before):
+    if all(_same(loaded, workload, output, after[output], before[output]) for output in before):
         raise FactoryError(f"{loaded.spec.id}: the reference does not depend on the input {name} (seen on the workload {workload.name})")
 
 
 def _slices_agree(loaded: LoadedSpec, oracle: Oracle, workload: Workload, seed: int) -> None:
     inputs = draw_inputs(workload, seed)
-    sample = oracle.sample(workload, inputs, SLICES, seed)
+    sample = oracle.sample(workload, inputs, seed, slices=SLICES)
     if sample is None:
         return
     whole: Mapping[str, torch.Tensor] = oracle.expected(workload, inputs)
@@ -72,15 +73,19 @@ def _slices_agree(loaded: LoadedSpec, oracle: Oracle, workload: Workload, seed: 
         if not torch.allclose(sample.pick(name, whole[name]), part, rtol=1e-9, atol=0.0, equal_nan=True):
             raise FactoryError(
                 f"{loaded.spec.id}: the reference gives other values for {name} when it is given only some slices along the axis "
-                f"that the spec calls independent ({', '.join(loaded.spec.independent)})"
+                f"that the spec calls independent ({', '.join(_independent(loaded, name))})"
             )
 
 
-def _same(loaded: LoadedSpec, name: str, actual: torch.Tensor, expected: torch.Tensor) -> bool:
-    tolerance = loaded.spec.tolerance[name]
-    rounded = actual.to(_dtype(loaded, name)) if actual.is_floating_point() else actual
-    return compare(name, rounded, expected, tolerance, rms(expected)).mismatch is None
+def _independent(loaded: LoadedSpec, name: str) -> tuple[str, ...]:
+    own = loaded.spec.outputs[name].independent
+    return loaded.spec.independent if own is None else (own,)
 
 
-def _dtype(loaded: LoadedSpec, name: str) -> torch.dtype:
-    return DTYPES[loaded.spec.outputs[name].dtype]
+def _same(loaded: LoadedSpec, workload: Workload, name: str, actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    rounded = actual.to(DTYPES[workload.outputs[name].dtype]) if actual.is_floating_point() else actual
+    return compare(name, rounded, expected, _bounds(loaded, workload, name), rms(expected)).mismatch is None
+
+
+def _bounds(loaded: LoadedSpec, workload: Workload, name: str) -> Bounds:
+    return loaded.spec.tolerance[name].of(workload.outputs[name].dtype)

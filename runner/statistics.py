@@ -92,6 +92,14 @@ def geomean(workloads: Sequence[Blocks], confidence: float, seed: int) -> Estima
     return _estimate([_resample(ratios, generator) for ratios, _ in pairs], twins, confidence)
 
 
+def typical(times: Sequence[Sequence[float]], confidence: float, seed: int) -> tuple[float, tuple[float, float]]:
+    """The typical block of one side in seconds (processes × blocks, an even number in each), with the interval that holds it."""
+    pairs = np.log(np.asarray(times, dtype=np.float64))
+    sample = _resample(pairs.reshape(pairs.shape[0], -1, 2), np.random.default_rng(seed))
+    found = _estimate([sample], 0.0, confidence)
+    return found.speedup, found.interval
+
+
 def median_seconds(times: Sequence[Sequence[float]]) -> float:
     """The median block of all processes."""
     return float(np.median(np.concatenate([np.asarray(process, dtype=np.float64) for process in times])))

@@ -7,6 +7,7 @@ The judge sees two sides only: what each runs, and on what, is the target's busi
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections import defaultdict
@@ -18,14 +19,13 @@ from runner.correctness import Verifier, Wrong
 from runner.errors import FactoryError
 from runner.inputs import DTYPES, Pool, derive
 from runner.oracle import Oracle
+from runner.roofline import floor_seconds
 from runner.spec.load import LoadedSpec
 from runner.spec.workload import Workload
 from runner.statistics import Blocks
 from runner.targets.protocol import Device, Worker
 from runner.verdict import Rejected
 
-MAX_BYTES = 768 << 20
-MAX_SLOTS = 128
 SAMPLED_ELEMENTS = 1 << 14
 FULL_ELEMENTS = 1 << 22
 """Elements that are compared in the one block of a measurement that is verified as a whole."""
@@ -102,7 +102,9 @@ def slots_for(workload: Workload, device: Device, rotation: float) -> int:
     """
     tensors = (*workload.inputs.values(), *workload.outputs.values())
     size = max(1, sum(layout.numel * DTYPES[layout.dtype].itemsize for layout in tensors))
-    return max(2, min(MAX_SLOTS, int(rotation * device.cache_bytes) // size + 1, MAX_BYTES // size))
+    expected = max(floor_seconds(workload, device), workload.bytes / device.peak_bytes_per_s, 1e-9)
+    calls = max(int(rotation * device.cache_bytes) // size, math.ceil(device.block_seconds / expected))
+    return max(2, min(device.most_slots, calls + 1, device.slot_bytes // size))
 
 
 class Timer:
@@ -213,6 +215,7 @@ class Run:
         meter = self._timer.meter
         with meter.on("run"):
             seconds = worker.run(order, self._timer.loaded.spec.policy.run_seconds)
+        meter.seconds["timed calls"] += seconds
         with meter.on("verify"):
             if whole:
                 self._verify(worker, seed, order, FULL_ELEMENTS)

@@ -28,7 +28,10 @@ def check_files(draft: Draft, folder: Path) -> Iterator[Fault]:
     if reference is not None:
         entries.append((("reference",), reference, [*inputs, *scalars]))
     for path, baseline in draft.items(("baselines",), Baseline):
-        entries.append(((*path, "entry"), baseline.entry, [*inputs, *outputs, *scalars]))
+        tuned = ["config"] if baseline.configs is not None else []
+        entries.append(((*path, "entry"), baseline.entry, [*inputs, *outputs, *scalars, *tuned]))
+        if baseline.configs is not None:
+            entries.append(((*path, "configs"), baseline.configs, ["sets", "seconds"]))
     broken: set[str] = set()
     for path, entry, arguments in entries:
         yield from _check_entry(draft, folder, path, entry, arguments, broken)

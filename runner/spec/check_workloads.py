@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from runner.errors import FactoryError, Fault
-from runner.spec import expressions
+from runner.spec import expressions, tensors
 from runner.spec.checks import circular_axes, duplicates, init_faults, known_names, unknown
 from runner.spec.draft import Draft
 from runner.spec.models import Axis, Draw, Expression, HiddenSpec, Input, Label, Output, Scalar, Spec, VarAxis, WorkloadSpec
+from runner.spec.workload import TensorLayout
 from runner.spec.workloads import amount, build, draw, holds, length, resolve_axes, seeded
 from runner.yaml_source import Path
 
@@ -32,21 +33,25 @@ def check_workloads(draft: Draft) -> Iterator[Fault]:
 
 
 def _check_tensor_names(draft: Draft, path: Path, item: WorkloadSpec | HiddenSpec) -> Iterator[Fault]:
-    """`init` names inputs, `offset` any tensor, `absent` optional inputs."""
+    """`init` names inputs, `offset` and `dtype` any tensor, `absent` optional ones."""
     inputs, outputs = draft.names(("inputs",)), draft.names(("outputs",))
     sound = draft.entries(("inputs",), Input)
+    every = {**sound, **draft.entries(("outputs",), Output)}
     for name, init in item.init.items():
         if name not in inputs:
             yield draft.source.fault((*path, "init", name), unknown(name, "an input", inputs), key=True)
         elif name in sound:
             yield from init_faults(draft, (*path, "init", name), init, sound[name])
-    for name in item.offset:
-        if name not in inputs + outputs:
-            yield draft.source.fault((*path, "offset", name), unknown(name, "a tensor", inputs + outputs), key=True)
-    for index, name in enumerate(item.absent if isinstance(item, WorkloadSpec) else ()):
-        optional = [other for other, tensor in sound.items() if tensor.optional]
-        if name not in optional and (name in sound or name not in inputs):
-            yield draft.source.fault((*path, "absent", index), unknown(name, "an optional input", optional))
+    for key, named in (("offset", item.offset), ("dtype", item.dtype)):
+        for name in named:
+            if name not in inputs + outputs:
+                yield draft.source.fault((*path, key, name), unknown(name, "a tensor", inputs + outputs), key=True)
+    for index, name in enumerate(item.absent):
+        optional = [other for other, tensor in every.items() if tensor.optional]
+        if name not in optional and (name in every or name not in inputs + outputs):
+            yield draft.source.fault((*path, "absent", index), unknown(name, "an optional tensor", optional))
+    if outputs and set(item.absent) >= set(outputs):
+        yield draft.source.fault((*path, "absent"), "no output is left; a workload has at least one")
 
 
 def _check_lengths(draft: Draft, path: Path, lengths: Mapping[str, Any]) -> Iterator[Fault]:
@@ -97,15 +102,25 @@ def _check_values(draft: Draft, path: Path, item: WorkloadSpec) -> Iterator[Faul
                     yield draft.source.fault(here, f"the constraint `{expressions.shown(constraint)}` does not hold for {sizes}")
             except FactoryError as error:
                 yield draft.source.fault(here, str(error))
-    tensors = {**draft.entries(("inputs",), Input), **draft.entries(("outputs",), Output)}
+    declared = {**draft.entries(("inputs",), Input), **draft.entries(("outputs",), Output)}
+    dtypes = {name: item.dtype.get(name, tensor.dtype) for name, tensor in declared.items()}
+    layouts = {}
     try:
-        for tensor in tensors.values():
-            for text in tensor.shape:
-                if isinstance(text, int) or _sound([text], known):
-                    length(text, values)
+        for name, tensor in declared.items():
+            if all(isinstance(text, int) or _sound([text], known) for text in tensor.shape):
+                shape = tuple(length(text, values) for text in tensor.shape)
+                if name not in item.absent:
+                    layouts[name] = TensorLayout(name, dtypes[name], shape, item.offset.get(name, 0), tensor.align)
+        functions = tensors.functions(layouts, dtypes)
+        named = {**values, **{name: name for name in dtypes}}
         for key in ("bytes", "flops"):
             text = draft.one(("roofline", key), Expression)
-            if text and _sound([text], known) and amount(text, values) <= 0 and key == "bytes" and path[1] == "public":
+            if (
+                text
+                and _sound([text], list(named), functions)
+                and amount(text, named, functions) <= 0
+                and (key, path[1]) == ("bytes", "public")
+            ):
                 yield draft.source.fault(
                     here, f"`{expressions.shown(text)}` gives no bytes to move; a public workload is timed, so it must move some"
                 )
@@ -113,10 +128,10 @@ def _check_values(draft: Draft, path: Path, item: WorkloadSpec) -> Iterator[Faul
         yield draft.source.fault(here, str(error))
 
 
-def _sound(texts: list[str], known: list[str]) -> bool:
+def _sound(texts: list[str], known: list[str], functions: Iterable[str] = ()) -> bool:
     """Whether expressions parse and use known names only; where not, the fault stands at the expression, not at each workload."""
     try:
-        return all(expressions.names(text) <= set(known) for text in texts)
+        return all(expressions.names(text, functions) <= set(known) for text in texts)
     except FactoryError:
         return False
 

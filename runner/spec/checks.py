@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from runner.errors import FactoryError, Fault
-from runner.spec import expressions
+from runner.spec import expressions, tensors
 from runner.spec.draft import Draft
 from runner.spec.models import Accept, AgentSpec, Axis, Baseline, ExprAxis, Expression, Init, Input, Name, Output, Scalar, Tolerance
 from runner.yaml_source import Path
@@ -36,6 +36,11 @@ def known_names(draft: Draft) -> list[str]:
     return [*draft.names(("axes",)), *draft.names(("scalars",))]
 
 
+def roofline_names(draft: Draft) -> list[str]:
+    """The names that the roofline may use: axes, scalars, and tensors as arguments of the functions over them."""
+    return [*known_names(draft), *draft.names(("inputs",)), *draft.names(("outputs",))]
+
+
 def unknown(name: str, what: str, allowed: Iterable[str]) -> str:
     """The message for a name that is not there, with the nearest one that is."""
     options = list(allowed)
@@ -51,7 +56,8 @@ def check_names(draft: Draft) -> Iterator[Fault]:
     for section in NAMED:
         for name in draft.names((section,)):
             path = (section, name)
-            if name in expressions.FUNCTIONS or name in expressions.CONSTANTS or keyword.iskeyword(name):
+            words = (*expressions.FUNCTIONS, *expressions.CONSTANTS, *tensors.FUNCTIONS)
+            if name in words or keyword.iskeyword(name):
                 yield draft.source.fault(path, f"`{name}` is a word of expressions or of Python; choose another name", key=True)
             elif name in taken:
                 message = f"`{name}` is a name in `{taken[name]}` too; axes, scalars, inputs and outputs need names of their own"
@@ -59,10 +65,10 @@ def check_names(draft: Draft) -> Iterator[Fault]:
             taken.setdefault(name, section)
 
 
-def expression_fault(draft: Draft, path: Path, text: str, allowed: Iterable[str]) -> Fault | None:
+def expression_fault(draft: Draft, path: Path, text: str, allowed: Iterable[str], functions: Iterable[str] = ()) -> Fault | None:
     """What is wrong with an expression's text, or with a name in it."""
     try:
-        used = expressions.names(text)
+        used = expressions.names(text, functions)
     except FactoryError as error:
         return draft.source.fault(path, str(error))
     wrong = sorted(used - set(allowed))
@@ -79,9 +85,13 @@ def check_expressions(draft: Draft) -> Iterator[Fault]:
         for name, tensor in draft.entries((section,), kind).items():
             places += [((section, name, "shape", index), item) for index, item in enumerate(tensor.shape)]
     places += draft.items(("constraints",), Expression)
-    places += [(("roofline", key), draft.one(("roofline", key), Expression)) for key in ("bytes", "flops")]
     for path, text in places:
         fault = expression_fault(draft, path, text, known) if isinstance(text, str) else None
+        if fault:
+            yield fault
+    for key in ("bytes", "flops"):
+        text = draft.one(("roofline", key), Expression)
+        fault = expression_fault(draft, ("roofline", key), text, roofline_names(draft), tensors.FUNCTIONS) if text else None
         if fault:
             yield fault
     for name, through in circular_axes(draft).items():
@@ -142,20 +152,26 @@ def check_scalars(draft: Draft) -> Iterator[Fault]:
 
 
 def check_independent(draft: Draft) -> Iterator[Fault]:
-    """An independent axis is an axis of every output, and decides nothing else than that axis of each tensor."""
+    """An independent axis is an axis of every output that it is said of, and decides nothing else than that axis of each tensor."""
     axes = draft.names(("axes",))
     tensors = {
         (section, name): tensor
         for section, kind in (("inputs", Input), ("outputs", Output))
         for name, tensor in draft.entries((section,), kind).items()
     }
-    for path, axis in draft.items(("independent",), Name):
+    own = {name: tensor.independent for (section, name), tensor in tensors.items() if section == "outputs" and tensor.independent}
+    said: list[tuple[Path, str, set[str]]] = [
+        (path, axis, {name for section, name in tensors if section == "outputs" and name not in own})
+        for path, axis in draft.items(("independent",), Name)
+    ]
+    said += [(("outputs", name, "independent"), axis, {name}) for name, axis in own.items()]
+    for path, axis, outputs in said:
         if axis not in axes:
             yield draft.source.fault(path, unknown(axis, "an axis", axes))
             continue
-        for (section, name), tensor in tensors.items():
+        for (_, name), tensor in tensors.items():
             times = tensor.shape.count(axis)
-            if times != 1 and (times > 1 or section == "outputs"):
+            if times > 1 or (times == 0 and name in outputs):
                 yield draft.source.fault(path, f"`{axis}` is not independent: it stands {times} times in the shape of `{name}`")
             hidden = sorted({str(item) for item in tensor.shape if item != axis and axis in _depends(draft, item)})
             if hidden:
@@ -193,6 +209,10 @@ def check_tolerance(draft: Draft) -> Iterator[Fault]:
 def check_lists(draft: Draft) -> Iterator[Fault]:
     """Baselines and agents have names of their own; the two bounds of acceptance do not contradict each other."""
     yield from duplicates(draft, draft.items(("baselines",), Baseline), "a baseline")
+    if draft.raw(("hardware", "target")) == "cpu":
+        for path, baseline in draft.items(("baselines",), Baseline):
+            if baseline.configs is not None:
+                yield draft.source.fault((*path, "configs"), "`configs` is for targets with a GPU; this spec's is `cpu`")
     yield from duplicates(draft, draft.items(("agents",), AgentSpec), "an agent")
     accept = draft.one(("accept",), Accept)
     if accept is not None and accept.min_workload_speedup > accept.min_speedup:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from simpleeval import InvalidExpression, NameNotDefined, SimpleEval
@@ -157,10 +158,15 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 ALLOWED = f"numbers, text in quotes, + - * / // % ** << >>, comparisons, and, or, not, a if b else c, {', '.join(FUNCTIONS)}"
 
 
-def evaluate(text: str, names: Mapping[str, Value]) -> Value:
-    """The value of an expression where `names` gives each name's value. Raises `FactoryError` with the expression and the reason."""
-    tree = _parse(text)
-    evaluator = SimpleEval(operators=_OPERATORS, functions=FUNCTIONS, names={**CONSTANTS, **names})
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def evaluate(text: str, names: Mapping[str, Value], functions: Functions = MappingProxyType({})) -> Value:
+    """The value of an expression where `names` gives each name's value, and `functions` what it may call besides `FUNCTIONS`.
+
+    Raises `FactoryError` with the expression and the reason."""
+    tree = _parse(text, frozenset(functions))
+    evaluator = SimpleEval(operators=_OPERATORS, functions={**FUNCTIONS, **functions}, names={**CONSTANTS, **names})
     try:
         return _bounded(evaluator.eval(text, previously_parsed=tree.body))
     except NameNotDefined as error:
@@ -181,35 +187,41 @@ def shown(text: str) -> str:
     return line if len(line) <= 80 else line[:79] + "…"
 
 
-def names(text: str) -> set[str]:
-    """The names that an expression uses (axes, scalars, knobs), without functions and constants. Raises `FactoryError`."""
-    tree = _parse(text)
+def names(text: str, functions: Iterable[str] = ()) -> set[str]:
+    """The names that an expression uses (axes, scalars, knobs), without functions and constants. `functions` are those that it may call
+    besides `FUNCTIONS`. Raises `FactoryError`."""
+    tree = _parse(text, frozenset(functions))
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
     return found - set(CONSTANTS)
 
 
-def texts(text: str) -> set[str]:
+def texts(text: str, functions: Iterable[str] = ()) -> set[str]:
     """The pieces of text in quotes within an expression. Raises `FactoryError`."""
-    return {node.value for node in ast.walk(_parse(text)) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {
+        node.value
+        for node in ast.walk(_parse(text, frozenset(functions)))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str) -> ast.Expression:
+def _parse(text: str, functions: frozenset[str]) -> ast.Expression:
     """Parse within the bounds. Raises `FactoryError` that says what is allowed."""
     if len(text) > MAX_LENGTH:
         raise FactoryError(f"an expression has at most {MAX_LENGTH} characters, this one {len(text)}")
+    allowed = ALLOWED + "".join(f", {name}" for name in sorted(functions))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # `1 is 1`, refused below in our own words
             tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise FactoryError(f"`{shown(text)}` is not an expression; allowed: {ALLOWED}") from None
-    _check(tree, text)
+        raise FactoryError(f"`{shown(text)}` is not an expression; allowed: {allowed}") from None
+    _check(tree, text, functions, allowed)
     return tree
 
 
-def _check(tree: ast.Expression, text: str) -> None:
+def _check(tree: ast.Expression, text: str, functions: Collection[str], allowed: str) -> None:
     """Refuse whatever is not on the list of allowed syntax, level by level so that depth is bounded without recursion."""
     level: list[ast.AST] = [tree]
     count = 0
@@ -220,16 +232,16 @@ def _check(tree: ast.Expression, text: str) -> None:
         if count > MAX_NODES:
             break
         for node in level:
-            problem = _problem(node)
+            problem = _problem(node, functions)
             if problem:
-                raise FactoryError(f"`{shown(text)}`: {problem}; allowed: {ALLOWED}")
+                raise FactoryError(f"`{shown(text)}`: {problem}; allowed: {allowed}")
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     raise FactoryError(f"`{shown(text)}`: the expression is too large: at most {MAX_NODES} parts, nested at most {MAX_DEPTH} deep")
 
 
-def _problem(node: ast.AST) -> str:
+def _problem(node: ast.AST, functions: Collection[str]) -> str:
     if isinstance(node, ast.Call):
-        if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS:
+        if not isinstance(node.func, ast.Name) or (node.func.id not in FUNCTIONS and node.func.id not in functions):
             return f"no function is called `{ast.unparse(node.func)[:40]}`"
         if node.keywords or any(isinstance(argument, ast.Starred) for argument in node.args):
             return "functions take plain arguments"

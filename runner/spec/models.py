@@ -106,11 +106,17 @@ class Input(Model):
 
 
 class Output(Model):
-    """A tensor that the kernel writes, every element of it."""
+    """A tensor that the kernel writes, every element of it; an `optional` one only where a workload has it.
+
+    `independent` is the axis along which this output depends only on the same slice of every input that has the axis, where the spec's
+    own `independent` does not hold for every output: a sum over rows can still be checked by columns.
+    """
 
     dtype: DType
     shape: tuple[int | Expression, ...] = Field(strict=False)
+    optional: bool = False
     align: Literal[4, 8, 16, 32, 64, 128, 256] = 64
+    independent: Name | None = None
     description: str = ""
 
 
@@ -125,13 +131,15 @@ class Scalar(Model):
 class WorkloadSpec(Model):
     """One workload as written: lengths of the `var` axes, and what differs from the spec's defaults.
 
-    `offset` moves a tensor by so many elements from its aligned address (an offset view); `init` replaces an input's generator.
+    `offset` moves a tensor by so many elements from its aligned address (an offset view); `init` replaces an input's generator, `dtype` a
+    tensor's dtype; `absent` names optional tensors that this workload lacks.
     """
 
     name: Label
     axes: dict[Name, Annotated[int, Field(ge=0)]] = {}
     init: dict[Name, Init] = {}
     offset: dict[Name, Annotated[int, Field(ge=0, le=4096)]] = {}
+    dtype: dict[Name, DType] = {}
     absent: tuple[Name, ...] = Field(default=(), strict=False)
 
 
@@ -152,6 +160,8 @@ class HiddenSpec(Model):
     axes: dict[Name, Draw | Annotated[int, Field(ge=0)]] = {}
     init: dict[Name, Init] = {}
     offset: dict[Name, Annotated[int, Field(ge=0, le=4096)]] = {}
+    dtype: dict[Name, DType] = {}
+    absent: tuple[Name, ...] = Field(default=(), strict=False)
 
 
 class Workloads(Model):
@@ -163,17 +173,31 @@ class Workloads(Model):
     screening: tuple[Label, ...] = Field(default=(), strict=False)
 
 
-class Tolerance(Model):
-    """How far an output may lie from the float64 oracle. Both bounds must hold.
+class Bounds(Model):
+    """How far an output may lie from the float64 oracle. All bounds must hold.
 
     `max_ulp` bounds every element, in units of the output dtype's spacing at the expected value, which is never taken smaller
     than `floor` times the root mean square of the expected output; `norm` bounds ‖actual − expected‖₂ / ‖expected‖₂.
-    Not-a-number and infinities must match exactly.
+    Not-a-number and infinities must match exactly. `misrounded` bounds the share of elements that differ from the oracle rounded to the
+    output's dtype, and `bias` the mean signed error in its spacings: for 16-bit outputs, whose own spacing would hide a computation in as
+    few bits.
     """
 
     max_ulp: Annotated[float, Field(gt=0)]
     norm: Annotated[float, Field(gt=0)]
     floor: Annotated[float, Field(ge=0)] = 0.0
+    misrounded: Annotated[float, Field(gt=0, le=1)] | None = None
+    bias: Annotated[float, Field(gt=0)] | None = None
+
+
+class Tolerance(Bounds):
+    """The bounds of an output; `dtypes` has others for workloads that give it another dtype."""
+
+    dtypes: dict[DType, Bounds] = {}
+
+    def of(self, dtype: DType) -> Bounds:
+        """The bounds for an output of this dtype."""
+        return self.dtypes.get(dtype, self)
 
 
 class Hardware(Model):
@@ -186,12 +210,20 @@ class Hardware(Model):
 class Baseline(Model):
     """An existing implementation: `entry` is `file.py:function`, called with inputs, outputs and scalars by name, writing into the outputs.
 
-    With `autotune: fresh` the judge compiles the function anew for each workload's shapes.
+    With `autotune: fresh` the judge compiles the function anew for each workload's shapes. `package` is the distribution that it needs:
+    where that isn't installed, the baseline is left out.
+
+    `configs` names a function of the same folder that finds the configurations worth timing on a workload: it is called with `sets` (the
+    arguments of several calls, at addresses of their own) and `seconds` (its time), and returns texts, the best first. The judge times
+    `entry` with each text as `config`, and keeps the fastest. For targets with a GPU.
     """
 
     name: Label
     entry: Entry
     autotune: Literal["fresh", "none"] = "none"
+    package: str = Field(default="", pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=80)
+    configs: Entry | None = None
+    config_seconds: int = Field(default=60, ge=1, le=3600)
 
 
 class Metric(Model):
@@ -220,9 +252,11 @@ class Accept(Model):
 
 
 class Policy(Model):
-    """What a candidate's sources may be and do."""
+    """What a candidate's sources may be and do. With `sanitize` the machine's checking tools, where it has any, look at a candidate in a
+    full judgement."""
 
     fast_math: bool = False
+    sanitize: bool = False
     max_files: Annotated[int, Field(ge=1, le=64)] = 16
     max_bytes: Annotated[int, Field(ge=1, le=4_000_000)] = 262_144
     build_seconds: Annotated[int, Field(ge=1, le=600)] = 60

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from runner.spec.models import DType, Init
@@ -29,7 +29,7 @@ class TensorLayout:
 
 @dataclass(frozen=True)
 class Workload:
-    """One concrete workload. `axes` holds every axis, `const` and `expr` ones too; absent optional inputs are in no mapping."""
+    """One concrete workload. `axes` holds every axis, `const` and `expr` ones too; absent optional tensors are in `dtypes` only."""
 
     name: str
     kind: Literal["public", "edge", "hidden"]
@@ -40,3 +40,4 @@ class Workload:
     init: Mapping[str, Init]
     bytes: float
     flops: float
+    dtypes: Mapping[str, DType] = field(default_factory=dict)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
 from runner.errors import FactoryError
-from runner.spec import expressions
+from runner.spec import expressions, tensors
 from runner.spec.models import Axis, ConstAxis, Draw, ExprAxis, HiddenSpec, Init, Input, Output, Scalar, Spec, VarAxis, WorkloadSpec
 from runner.spec.workload import TensorLayout, Workload
 
@@ -57,7 +58,9 @@ def draw(spec: Spec, written: HiddenSpec, name: str, random: np.random.Generator
         lengths = {axis: _drawn(range_, random) for axis, range_ in written.axes.items()}
         axes = resolve_axes(spec.axes, spec.scalars, lengths)
         if all(holds(constraint, axes, spec.scalars) for constraint in spec.constraints):
-            concrete = WorkloadSpec(name=written.name, axes=lengths, init=written.init, offset=written.offset)
+            concrete = WorkloadSpec(
+                name=written.name, axes=lengths, init=written.init, offset=written.offset, dtype=written.dtype, absent=written.absent
+            )
             return build(spec, "hidden", concrete, name)
     raise FactoryError(f"hidden workload `{written.name}`: not one of {MAX_DRAWS} draws met the constraints; change its ranges")
 
@@ -78,19 +81,23 @@ def build(spec: Spec, kind: Literal["public", "edge", "hidden"], written: Worklo
     """The concrete workload of a written one. Raises `FactoryError` where an expression gives no sensible length or number."""
     axes = resolve_axes(spec.axes, spec.scalars, written.axes)
     known: dict[str, expressions.Value] = {**axes, **{name: scalar.value for name, scalar in spec.scalars.items()}}
-    inputs = {
-        tensor: _layout(tensor, declared, known, written.offset) for tensor, declared in spec.inputs.items() if tensor not in written.absent
-    }
+    inputs = {name: _layout(name, one, known, written) for name, one in spec.inputs.items() if name not in written.absent}
+    outputs = {name: _layout(name, one, known, written) for name, one in spec.outputs.items() if name not in written.absent}
+    declared: dict[str, Input | Output] = {**spec.inputs, **spec.outputs}
+    dtypes = {name: written.dtype.get(name, one.dtype) for name, one in declared.items()}
+    functions = tensors.functions({**inputs, **outputs}, dtypes)
+    names: dict[str, expressions.Value] = {**known, **{name: name for name in dtypes}}
     return Workload(
         name=name or written.name,
         kind=kind,
         axes=axes,
         scalars={name: scalar.value for name, scalar in spec.scalars.items()},
         inputs=inputs,
-        outputs={tensor: _layout(tensor, declared, known, written.offset) for tensor, declared in spec.outputs.items()},
+        outputs=outputs,
         init={tensor: generator(spec.inputs[tensor], tensor, written.init) for tensor in inputs},
-        bytes=amount(spec.roofline.bytes, known),
-        flops=amount(spec.roofline.flops, known),
+        bytes=amount(spec.roofline.bytes, names, functions),
+        flops=amount(spec.roofline.flops, names, functions),
+        dtypes=dtypes,
     )
 
 
@@ -133,17 +140,17 @@ def _within(name: str, value: int, axis: VarAxis) -> int:
     return value
 
 
-def length(text: Length, known: Mapping[str, expressions.Value]) -> int:
+def length(text: Length, known: Mapping[str, expressions.Value], functions: expressions.Functions = MappingProxyType({})) -> int:
     """A length: a whole number, or an expression that gives one. Raises `FactoryError` for anything else."""
-    value = text if isinstance(text, int) else expressions.evaluate(text, known)
+    value = text if isinstance(text, int) else expressions.evaluate(text, known, functions)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_NUMEL:
         raise FactoryError(f"`{text}` gives {value}; a length is a whole number from 0 to 2^40")
     return value
 
 
-def amount(text: str, known: Mapping[str, expressions.Value]) -> float:
+def amount(text: str, known: Mapping[str, expressions.Value], functions: expressions.Functions) -> float:
     """A number of bytes or operations, at least 0. Raises `FactoryError` for anything else."""
-    value = expressions.evaluate(text, known)
+    value = expressions.evaluate(text, known, functions)
     if isinstance(value, (bool, str)) or value < 0:
         raise FactoryError(f"`{text}` gives {value}; a number of at least 0 is expected")
     return float(value)
@@ -157,8 +164,9 @@ def holds(constraint: str, axes: Mapping[str, int], scalars: Mapping[str, Scalar
     return value
 
 
-def _layout(name: str, declared: Input | Output, known: Mapping[str, expressions.Value], offset: Mapping[str, int]) -> TensorLayout:
-    layout = TensorLayout(name, declared.dtype, tuple(length(item, known) for item in declared.shape), offset.get(name, 0), declared.align)
+def _layout(name: str, declared: Input | Output, known: Mapping[str, expressions.Value], written: WorkloadSpec) -> TensorLayout:
+    shape = tuple(length(item, known) for item in declared.shape)
+    layout = TensorLayout(name, written.dtype.get(name, declared.dtype), shape, written.offset.get(name, 0), declared.align)
     if layout.numel > MAX_NUMEL:
         raise FactoryError(f"the tensor `{name}` has {layout.numel} elements; at most 2^40 are allowed")
     return layout

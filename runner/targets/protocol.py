@@ -14,6 +14,7 @@ A slot is one full set of a workload's tensors at its own addresses. While a wor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -40,6 +41,11 @@ class Device:
     peak_bytes_per_s: float
     peak_cache_bytes_per_s: float
     peak_flops: float
+    slot_bytes: int = 768 << 20  # the most memory that one side's slots may take together
+    far: float = math.inf  # a baseline whose kept time is so many times that of the fastest is not measured again
+    quads: int = 3  # quads of blocks that a full evaluation takes in each process
+    most_slots: int = 128  # sets of tensors that one side has at most
+    block_seconds: float = 0.0  # how long a block of calls should be at least, so that what surrounds it does not count
     facts: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
@@ -65,11 +71,19 @@ class Placement(StrEnum):
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a call left in a slot: outputs by name (contiguous, on the CPU, valid until the next `load` or `close`), and
+    """What a call left in a slot: outputs by name (contiguous, where the judge computes, valid until the next `load` or `close`), and
     trespasses such as `input x was modified` or `wrote 4 bytes past the end of y`."""
 
     outputs: Mapping[str, torch.Tensor]
     trespasses: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Configs:
+    """Configurations of a baseline that are worth timing, the best first, and how they were found. The empty text is its own choice."""
+
+    texts: tuple[str, ...] = ("",)
+    note: str = ""
 
 
 class Worker(Protocol):
@@ -79,8 +93,9 @@ class Worker(Protocol):
     slots: int
 
     def load(self, slot: int, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Fill a slot: `inputs` by name (CPU, contiguous, the workload's dtype and shape), outputs poisoned with NaN patterns
-        that differ from call to call, guard bands renewed. The tensors given may be kept until `inspect`: they must not change before."""
+        """Fill a slot: `inputs` by name (where the judge computes, contiguous, the workload's dtype and shape), outputs poisoned with
+        NaN patterns that differ from call to call, guard bands renewed. The tensors given may be kept until `inspect`: they must not
+        change before."""
 
     def fill(self, slot: int, write: Callable[[Mapping[str, torch.Tensor]], None]) -> None:
         """Like `load` without a copy: `write` gets the slot's input tensors by name and stores every value. `inspect` must be told them."""
@@ -116,6 +131,12 @@ class Target(Protocol):
     def lock(self) -> AbstractContextManager[None]:
         """Hold the device for one evaluation: shared by every job on the machine, waits for its turn."""
 
+    def computing(self) -> AbstractContextManager[None]:
+        """Where the judge draws inputs and computes right answers meanwhile: torch's default device."""
+
+    def condition(self) -> Mapping[str, str]:
+        """How the device is doing right now: clocks, power, temperature; empty where nothing is known."""
+
     def check(self, spec: LoadedSpec, candidate: Candidate) -> tuple[str, ...]:
         """Policy: what the sources may not contain, as `file:line:column: message`; empty when all is allowed. Runs nothing."""
 
@@ -123,12 +144,25 @@ class Target(Protocol):
         """Compile in the sandbox. Raises `Rejected` with `build_error` and the compiler's message, paths made relative."""
 
     def open_candidate(
-        self, binary: Binary, spec: LoadedSpec, candidate: Candidate, workload: Workload, slots: int, placement: Placement
+        self,
+        binary: Binary,
+        spec: LoadedSpec,
+        candidate: Candidate,
+        workload: Workload,
+        slots: int,
+        placement: Placement,
+        *,
+        fresh: bool = True,
     ) -> Worker:
-        """Start a fresh sandboxed worker with the candidate's binary loaded."""
+        """Start a sandboxed worker with the candidate's binary loaded, in fresh memory. `fresh`: where the candidate's code runs in the
+        process itself, in one that ran nothing before; otherwise in one that ran no other candidate."""
 
-    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int) -> Worker:
-        """Start a fresh worker with a baseline, prepared (compiled, tuned) for this workload. `FactoryError` when it isn't installed."""
+    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int, config: str = "") -> Worker:
+        """Start a fresh worker with a baseline, prepared (compiled, tuned) for this workload. `FactoryError` when it isn't installed.
+        `config` is one of those that `baseline_configs` gave; empty: what the baseline chooses by itself."""
+
+    def baseline_configs(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, *, again: bool) -> Configs:
+        """What the baseline's `configs` finds worth timing on this workload; kept, unless `again`. Raises like `open_baseline`."""
 
     def baseline_config(self, baseline: Baseline, spec: LoadedSpec, workload: Workload) -> str:
         """What was chosen for this workload when the baseline was prepared, for the report."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.attack import _Attack as Attack
+from runner.attack import _Ended as Ended
 from runner.attack import missed, run_suite
 from runner.attack_canaries import VARIABLE, planted
 from runner.attack_cases import Case, CaseFile, read_cases, read_controls
@@ -19,7 +22,8 @@ from runner.errors import FactoryError, FaultsError
 from runner.targets.registry import target_named
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITE = ROOT / "tests" / "adversarial" / "cpu"
+SUITES = {target: ROOT / "tests" / "adversarial" / target for target in ("cpu", "cuda")}
+SUITE = SUITES["cpu"]
 WORDS = {"CANARY_FILE": "/canary/file", "CANARY_PID": "77", "CANARY_PORT": "4711"}
 CASES = {case.name: case for case in read_cases(SUITE)}
 
@@ -33,14 +37,35 @@ def written(case: Case, folder: Path, seed: int | None) -> dict[str, bytes]:
     }
 
 
-def test_there_is_a_case_of_every_class_and_there_are_controls() -> None:
-    assert {case.number for case in CASES.values()} == set(range(1, 43))
-    assert len(read_controls(SUITE)) >= 10
+def test_an_interrupted_attack_reports_what_it_did_and_counts_what_it_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+
+    def judge_or_stop(self: Attack, case: Case, kernel: Path, seed: int) -> Ended:
+        if judged:
+            raise KeyboardInterrupt
+        judged.append(case.name)
+        return Ended("incorrect", "y[0] is wrong", 0.0)
+
+    monkeypatch.setattr(Attack, "_tried", judge_or_stop)
+    out = tmp_path / "attack.json"
+    report = run_suite(target_named("cpu"), SUITE, ROOT / "kernel-specs", out, 1, judged.append, only="^(01-|plain-scalar)", variants=0)
+    assert [row.name for row in report.cases] == judged[:1]
+    assert report.not_run == len([name for name in CASES if name.startswith("01-")])
+    assert not report.clean
+    assert json.loads(out.read_text())["not_run"] == report.not_run
 
 
-def test_variants_can_be_drawn_again_differ_from_what_is_written_and_hold_no_word_of_a_canary(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("target", "controls"), [("cpu", 10), ("cuda", 14)])
+def test_there_is_a_case_of_every_class_and_there_are_controls(target: str, controls: int) -> None:
+    assert {case.number for case in read_cases(SUITES[target])} == set(range(1, 43))
+    assert len(read_controls(SUITES[target])) >= controls
+
+
+@pytest.mark.parametrize("target", [*SUITES])
+def test_variants_can_be_drawn_again_differ_from_what_is_written_and_hold_no_word_of_a_canary(target: str, tmp_path: Path) -> None:
     same = set()
-    for name, case in CASES.items():
+    for case in read_cases(SUITES[target]):
+        name = case.name
         if case.file.kind == "result" or any(plant.bytes or plant.many for plant in case.file.plant):
             continue
         one, again, plain = (written(case, tmp_path / f"{name}-{part}", seed) for part, seed in (("1", 5), ("2", 5), ("0", None)))
@@ -50,6 +75,20 @@ def test_variants_can_be_drawn_again_differ_from_what_is_written_and_hold_no_wor
             same.add(name)
     # These are hostile by their bytes, and have nothing that could be named otherwise.
     assert same <= {"39-link", "39-pipe", "39-other-encoding", "40-deep-yaml"}
+
+
+def test_a_variant_of_device_code_has_other_names_wherever_they_stand(tmp_path: Path) -> None:
+    (case,) = (case for case in read_cases(SUITES["cuda"]) if case.name == "24-prepares-once")
+    plain = written(case, tmp_path / "plain", None)
+    varied = written(case, tmp_path / "varied", 3)
+    before, after = (files.pop("launch.yaml").decode() for files in (plain, varied))
+    (source,) = (text.decode() for text in varied.values())
+    assert set(plain) == {"rmsnorm.cu"} != set(varied)
+    assert len(re.findall(r"kernel: (\w+)", after)) == 3
+    for name in re.findall(r"kernel: (\w+)", after):
+        assert name not in before
+        assert re.search(rf"\b{name}\(", source)
+    assert not re.search(r"\b(rmsnorm|prepare|mark|g_ready|g_prepared|sum_over_cta|THREADS)\b", source)
 
 
 def test_variants_follow_the_ranges(tmp_path: Path) -> None:

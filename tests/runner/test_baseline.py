@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,9 @@ from runner.inputs import Pool
 from runner.oracle import Oracle
 from runner.spec import workloads
 from runner.spec.load import LoadedSpec
+from runner.spec.models import Baseline
+from runner.spec.workload import Workload
+from runner.targets.protocol import Configs, Target, Worker
 from runner.targets.registry import target_for
 from runner.timing import Timer
 
@@ -47,6 +51,34 @@ def chooser(loaded: LoadedSpec, folder: Path, *, renew: bool = False, fresh: boo
 def kept(folder: Path) -> Path:
     (path,) = (folder / "baselines").glob("*.json")
     return path
+
+
+def test_the_fastest_configuration_is_kept_and_one_that_fails_is_passed_over(
+    loaded: LoadedSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    baseline = loaded.spec.baselines[0].model_copy(update={"configs": "baselines.py:configs"})
+    other = loaded.spec.model_copy(update={"baselines": (baseline,)})
+    loaded = replace(loaded, spec=other)
+    small, target, asked = workloads.public(loaded.spec)[0], target_for(loaded.spec), []
+    opened = type(target).open_baseline
+
+    def open_baseline(self: Target, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int, config: str = "") -> Worker:
+        if config == "bad":
+            raise FactoryError("no such configuration")
+        plain = baseline.model_copy(update={"entry": f"baselines.py:{config}"})
+        return opened(self, plain, spec, workload, slots)
+
+    def baseline_configs(self: Target, baseline: Baseline, spec: LoadedSpec, workload: Workload, *, again: bool) -> Configs:
+        asked.append(again)
+        return Configs(("bad", "steps", "scale"), "found by hand")
+
+    monkeypatch.setattr(type(target), "open_baseline", open_baseline)
+    monkeypatch.setattr(type(target), "baseline_configs", baseline_configs)
+    choice = chooser(loaded, tmp_path).choose(small, {"y": 0.2})
+    assert choice.configs == {baseline.name: "scale"}
+    assert choice.notes == {baseline.name: "found by hand"}
+    chooser(loaded, tmp_path, renew=True).choose(small, {"y": 0.2})
+    assert asked == [False]
 
 
 def test_the_fastest_is_chosen_and_kept(loaded: LoadedSpec, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -160,3 +161,13 @@ def test_axes_are_read_and_nothing_else() -> None:
     for text in ("rows", "rows=", "rows=-1", "rows=3;cols=4", "=3", "rows=0x3"):
         with pytest.raises(FactoryError, match="expected axis=length"):
             parse_axes(text)
+
+
+def test_a_gpu_is_named_by_its_number_or_uuid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(FactoryError, match="expected a GPU's number or its UUID"):
+        call("evaluate", "scale-cpu", "--out", "result.json", "--device", "0; rm")
+    call("build", "scale-cpu")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+    call("evaluate", "scale-cpu", "--tier", "screening", "--out", "out/result.json", "--device", "GPU-265cb23b")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-265cb23b"

@@ -104,3 +104,16 @@ def test_a_state_folder_that_cannot_be_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["seccomp", "cores", "memory", "Linux kernel"])
 def test_what_is_looked_at(name: str) -> None:
     assert any(check.name == name and check.found for check in examine())
+
+
+def test_a_gpu_that_no_package_can_use_is_named_and_nothing_more_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from runner.doctor_gpu import gpu_checks
+    from runner.targets.cuda import toolkit
+
+    monkeypatch.setattr(toolkit, "device_nodes", tuple)
+    assert list(gpu_checks()) == []
+    monkeypatch.setattr(toolkit, "device_nodes", lambda: ("/dev/nvidia0",))
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    (check,) = gpu_checks()
+    assert not check.ok
+    assert "install" in check.remedy

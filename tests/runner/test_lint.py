@@ -25,9 +25,13 @@ def lint(folder: Path) -> list[str]:
     return [str(fault).replace(f"{folder}/", "") for fault in lint_paths([folder])]
 
 
-def test_the_specs_of_this_repository_are_sound() -> None:
-    assert lint_paths([ROOT / "kernel-specs"]) == []
-    assert lint_paths([GOOD]) == []
+@pytest.mark.parametrize("folder", [*spec_folders(ROOT / "kernel-specs"), GOOD], ids=lambda folder: folder.name)
+def test_the_specs_of_this_repository_are_sound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "target: sm_" in (folder / "spec.yaml").read_text():
+        pytest.importorskip("cuda.bindings")
+        # Facts about SASS double a build's time, and are no matter of soundness.
+        monkeypatch.setattr("runner.targets.cuda.build.disassembler", lambda: None)
+    assert lint_paths([folder]) == []
 
 
 def test_a_path_is_a_folder_a_file_or_a_folder_of_folders(copy: Path) -> None:

@@ -9,7 +9,7 @@ import torch
 from specs import SPEC, write_spec
 
 from runner import oracle as oracle_module
-from runner.errors import FactoryError
+from runner.errors import FactoryError, FaultsError
 from runner.inputs import Pool, draw_inputs
 from runner.oracle import Oracle, load_entry
 from runner.soundness import check_sound
@@ -41,17 +41,57 @@ def test_a_sample_holds_the_rows_that_it_names(tmp_path: Path) -> None:
     inputs = draw_inputs(large, 1)
     oracle = Oracle(loaded)
     whole = oracle.expected(large, inputs)["y"]
-    sample = oracle.sample(large, inputs, 7, 3)
+    sample = oracle.sample(large, inputs, 3, slices=7)
     assert sample is not None
-    assert len(sample.indices) == 7
+    assert len(sample.indices["y"]) == 7
     assert torch.equal(sample.pick("y", whole), sample.expected["y"])
-    assert sample.restore("y", (2, 5)) == (int(sample.indices[2]), 5)
+    assert sample.restore("y", (2, 5)) == (int(sample.indices["y"][2]), 5)
+
+
+SUMS = SPEC.replace("y: {dtype: float32, shape: [rows, cols]}", "y: {dtype: float32, shape: [rows, cols], independent: rows}").replace(
+    "reference:", "  sums: {dtype: float32, shape: [cols], independent: cols}\nreference:"
+)
+SUMS = SUMS.replace("independent: [rows]\n", "").replace("floor: 1.0e-3}", "floor: 1.0e-3}\n  sums: {max_ulp: 64, norm: 1.0e-6, floor: 1}")
+SUM_REFERENCE = "def scale(x, shift, factor):\n    return x * factor + shift * x.abs().mean(dim=1, keepdim=True), x.sum(dim=0)\n"
+SUM_BASELINES = "def scale(x, shift, y, sums, factor):\n    pass\n"
+
+
+def test_each_output_may_have_an_independent_axis_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum over rows is checked by columns, where the other output's columns depend on each other."""
+    loaded = write_spec(tmp_path, SUMS, SUM_REFERENCE, SUM_BASELINES)
+    large = workloads.public(loaded.spec)[1]
+    inputs = draw_inputs(large, 1)
+    oracle = Oracle(loaded)
+    whole = oracle.expected(large, inputs)
+    sample = oracle.sample(large, inputs, 3, slices=4, elements=9 * 1024)
+    assert sample is not None
+    assert {name: len(indices) for name, indices in sample.indices.items()} == {"y": 9, "sums": 9}
+    for name in ("y", "sums"):
+        torch.testing.assert_close(sample.pick(name, whole[name]), sample.expected[name], rtol=1e-12, atol=1e-12)
+    assert sample.restore("sums", (2,)) == (int(sample.indices["sums"][2]),)
+    monkeypatch.setattr(oracle_module, "SLICE_ELEMENTS", 5000)
+    sliced = oracle.expected(large, inputs)
+    for name in ("y", "sums"):
+        torch.testing.assert_close(sliced[name], whole[name], rtol=1e-12, atol=1e-12)
+    check_sound(loaded, oracle, Pool(1), workloads.public(loaded.spec), 1)
+
+
+def test_an_output_is_not_independent_along_an_axis_that_it_mixes(tmp_path: Path) -> None:
+    mixed = "def scale(x, shift, factor):\n    return x * factor + shift, x.sum(dim=0) / x.abs().sum()\n"
+    loaded = write_spec(tmp_path, SUMS, mixed, SUM_BASELINES)
+    with pytest.raises(FactoryError, match=r"gives other values for sums .*calls independent \(cols\)"):
+        check_sound(loaded, Oracle(loaded), Pool(1), workloads.public(loaded.spec), 1)
+
+
+def test_an_independent_axis_is_one_of_the_output(tmp_path: Path) -> None:
+    with pytest.raises(FaultsError, match="`rows` is not independent: it stands 0 times in the shape of `sums`"):
+        write_spec(tmp_path, SUMS.replace("independent: cols", "independent: rows"), SUM_REFERENCE, SUM_BASELINES)
 
 
 def test_without_an_independent_axis_there_is_no_sample(tmp_path: Path) -> None:
     loaded = write_spec(tmp_path, SPEC.replace("independent: [rows]\n", ""))
     large = workloads.public(loaded.spec)[1]
-    assert Oracle(loaded).sample(large, draw_inputs(large, 1), 7, 3) is None
+    assert Oracle(loaded).sample(large, draw_inputs(large, 1), 3, slices=7) is None
 
 
 @pytest.mark.parametrize(

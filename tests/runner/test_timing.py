@@ -17,9 +17,10 @@ from runner.spec.load import LoadedSpec
 from runner.statistics import quads
 from runner.targets.protocol import Device, Placement
 from runner.targets.registry import target_for
-from runner.timing import MAX_BYTES, MAX_SLOTS, Effort, Lost, Measured, Side, Timer, WrongWhenTimed, slots_for
+from runner.timing import Effort, Lost, Measured, Side, Timer, WrongWhenTimed, slots_for
 from runner.verdict import Rejected, Verdict
 
+MAX_SLOTS = Device.most_slots
 EFFORT = Effort(processes=2, quads=2, verified=2, rotation=0)
 
 
@@ -128,4 +129,4 @@ def test_a_block_rotates_over_more_than_the_cache_within_bounds(tmp_path: Path, 
     found = slots_for(small, device, 4)
     assert found == slots
     assert found in (2, MAX_SLOTS) or found * size > 4 * cache
-    assert found * size <= MAX_BYTES
+    assert found * size <= device.slot_bytes

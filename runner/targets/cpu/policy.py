@@ -13,6 +13,7 @@ from itertools import chain, islice
 from runner.candidate import Candidate, candidate_from_files
 from runner.errors import Fault, FaultsError
 from runner.identity import MANIFEST_NAME
+from runner.manifest import DeviceLaunch
 from runner.manifest_check import check_manifest, define_texts
 from runner.spec.models import Policy, Spec
 from runner.targets.cpu import words
@@ -37,7 +38,7 @@ def check_sources(files: Mapping[str, bytes], spec: Spec) -> tuple[str, ...]:
     except FaultsError as error:
         return _messages(error.faults)
     faults = [*check_manifest(spec, candidate), *_check_launch(candidate, spec.policy)]
-    functions = [launch.function for launch in candidate.manifest.launches]
+    functions = [launch.function for launch in candidate.manifest.calls]
     sources = {name: lex(data.decode()) for name, data in candidate.files.items() if name.endswith(SUFFIXES)}
     own_words: set[str] = set().union(*(own_names(Code(lexed.tokens)) for lexed in sources.values()))
     for name, lexed in sources.items():
@@ -69,12 +70,17 @@ def _check_launch(candidate: Candidate, policy: Policy) -> Iterator[Fault]:
     """The parts of `launch.yaml` that reach the compiler."""
     manifest = candidate.manifest
     source: Source = read_yaml(candidate.files[MANIFEST_NAME], MANIFEST_NAME)
-    functions = [launch.function for launch in manifest.launches]
+    functions = [launch.function for launch in manifest.calls]
     for name in candidate.files:
         if name != MANIFEST_NAME and not name.endswith(SUFFIXES):
             yield Fault(name, 1, 1, "target cpu takes .cpp and .hpp files only")
     if not any(name.endswith(".cpp") for name in manifest.sources):
         yield source.fault(("sources",), "no .cpp file is listed; at least one is compiled")
+    for index, launch in enumerate(manifest.launches):
+        if isinstance(launch, DeviceLaunch):
+            yield source.fault(("launches", index), "a `kernel` is launched on a GPU; target cpu calls a `function`")
+    if manifest.tensor_maps:
+        yield source.fault(("tensor_maps",), "tensor maps are for targets with a GPU", key=True)
     if manifest.build.fast_math and not policy.fast_math:
         yield source.fault(("build", "fast_math"), "`fast_math` is not allowed by the spec's policy; allowed: false")
     for index, function in enumerate(functions):

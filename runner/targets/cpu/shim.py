@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from runner.errors import FactoryError
-from runner.manifest import F32, F64, I32, I64, KnobValue, Manifest
-from runner.spec.expressions import Value, evaluate
+from runner.arguments import Scope
+from runner.manifest import F32, F64, I32, I64, KnobValue, Manifest, scope
 from runner.spec.models import Spec
 from runner.spec.workload import Workload
 from runner.targets.cpu.arena import ITEM_BYTES, Arena, Block
@@ -46,7 +44,7 @@ def _argument_type(spec: Spec, manifest: Manifest, argument: str | I32 | I64 | F
 def declarations(spec: Spec, manifest: Manifest) -> str:
     """What every source is compiled after: a function that doesn't match is then the compiler's error, at its line."""
     lines = ["#include <cstdint>"]
-    for launch in manifest.launches:
+    for launch in manifest.calls:
         types = ", ".join(_argument_type(spec, manifest, argument) for argument in launch.args)
         line = f'extern "C" void {launch.function}({types});'
         if line not in lines:
@@ -58,7 +56,7 @@ def entry(spec: Spec, manifest: Manifest) -> str:
     """`kf_call`: the launches in order, each argument from its own 64-bit word."""
     calls = []
     word = 0
-    for launch in manifest.launches:
+    for launch in manifest.calls:
         texts = []
         for argument in launch.args:
             kind = _argument_type(spec, manifest, argument)
@@ -117,53 +115,23 @@ def workload_blocks(workload: Workload) -> list[Block]:
 
 def call_of(manifest: Manifest, knobs: Mapping[str, KnobValue], workload: Workload) -> Call:
     """Evaluate the manifest's expressions for a workload. Raises `Rejected` with `launch_error` where one has no sensible value."""
-    names: dict[str, Value] = {**workload.axes, **workload.scalars, **knobs}
+    known = Scope(*scope(workload, knobs))
     blocks = workload_blocks(workload)
     present = {block.name for block in blocks}
     for name, scratch in manifest.scratch.items():
         size = ITEM_BYTES[scratch.dtype]
         for length in scratch.shape:
-            size *= length if isinstance(length, int) else _whole(length, names, 63, f"scratch {name}")
+            size *= known.whole(length, 63, f"scratch {name}")
         if not 0 <= size <= MAX_SCRATCH:
             raise Rejected(Verdict.LAUNCH_ERROR, f"launch.yaml: scratch {name} would take {size} bytes; allowed: 0 to {MAX_SCRATCH}")
         blocks.append(Block(name, size, scratch.align, 0))
         present.add(name)
     arguments: list[str | int | None] = []
-    for launch in manifest.launches:
+    for launch in manifest.calls:
         for argument in launch.args:
             if isinstance(argument, str):
                 arguments.append(argument if argument in present else None)
             else:
-                arguments.append(_number(argument, names))
+                arguments.append(known.word(argument))
     zeroed = tuple(name for name, scratch in manifest.scratch.items() if scratch.fill == "zero")
     return Call(tuple(blocks), zeroed, tuple(arguments))
-
-
-def _value(text: str, names: Mapping[str, Value], what: str) -> Value:
-    try:
-        return evaluate(text, names)
-    except FactoryError as error:
-        raise Rejected(Verdict.LAUNCH_ERROR, f"launch.yaml: {what}: {error}") from None
-
-
-def _whole(text: str, names: Mapping[str, Value], bits: int, what: str) -> int:
-    value = _value(text, names, what)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or not -(1 << bits) <= value < 1 << bits:
-        raise Rejected(Verdict.LAUNCH_ERROR, f"launch.yaml: {what}: `{text}` is {value}, which is no {bits + 1}-bit whole number")
-    return int(value)
-
-
-def _number(argument: I32 | I64 | F32 | F64, names: Mapping[str, Value]) -> int:
-    """The argument's value as the low bits of a 64-bit word."""
-    if isinstance(argument, I32):
-        return _whole(argument.i32, names, 31, "an argument") & 0xFFFFFFFF
-    if isinstance(argument, I64):
-        return _whole(argument.i64, names, 63, "an argument") & 0xFFFFFFFFFFFFFFFF
-    text = argument.f32 if isinstance(argument, F32) else argument.f64
-    value = _value(text, names, "an argument")
-    if isinstance(value, str):
-        raise Rejected(Verdict.LAUNCH_ERROR, f"launch.yaml: an argument: `{text}` is text, not a number")
-    packed = struct.pack("<f", value) + bytes(4) if isinstance(argument, F32) else struct.pack("<d", value)
-    return int.from_bytes(packed, "little")

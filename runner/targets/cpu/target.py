@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from runner import sandbox
 from runner.candidate import Candidate
@@ -16,7 +16,7 @@ from runner.targets.cpu import build, copies, device, policy, shim
 from runner.targets.cpu.baselines import prepare
 from runner.targets.cpu.launching import Program, open_worker
 from runner.targets.cpu.worker import NativeWorker
-from runner.targets.protocol import Binary, Device, Placement
+from runner.targets.protocol import Binary, Configs, Device, Placement
 
 
 class CpuTarget:
@@ -34,6 +34,14 @@ class CpuTarget:
         with device_lock(self.device().id), precedence():
             yield
 
+    def computing(self) -> AbstractContextManager[None]:
+        """See the Protocol."""
+        return nullcontext()
+
+    def condition(self) -> Mapping[str, str]:
+        """See the Protocol."""
+        return {}
+
     def check(self, spec: LoadedSpec, candidate: Candidate) -> tuple[str, ...]:
         """See the Protocol."""
         return policy.check_sources(candidate.files, spec.spec)
@@ -44,19 +52,31 @@ class CpuTarget:
         return build.build(spec.spec, candidate, knobs)
 
     def open_candidate(
-        self, binary: Binary, spec: LoadedSpec, candidate: Candidate, workload: Workload, slots: int, placement: Placement
+        self,
+        binary: Binary,
+        spec: LoadedSpec,
+        candidate: Candidate,
+        workload: Workload,
+        slots: int,
+        placement: Placement,
+        *,
+        fresh: bool = True,
     ) -> NativeWorker:
-        """See the Protocol."""
+        """See the Protocol. Every process is fresh."""
         sandbox.probe()
         build.require_runnable(build.architecture(candidate.manifest.build, binary.knobs))
         program = Program(binary.path, shim.ENTRY, shim.call_of(candidate.manifest, binary.knobs, workload))
         seconds = spec.spec.policy.run_seconds
         return open_worker(NativeWorker, program, workload.inputs, workload.outputs, slots, placement, start_seconds=seconds)
 
-    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int) -> NativeWorker:
-        """See the Protocol."""
+    def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int, config: str = "") -> NativeWorker:
+        """See the Protocol. There is no `config` but the baseline's own choice."""
         sandbox.probe()
         return prepare.open_baseline(baseline, spec, workload, slots)
+
+    def baseline_configs(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, *, again: bool) -> Configs:
+        """See the Protocol."""
+        return Configs()
 
     def baseline_config(self, baseline: Baseline, spec: LoadedSpec, workload: Workload) -> str:
         """See the Protocol."""

@@ -91,8 +91,8 @@ def test_the_current_folder_can_be_named_by_a_dot(monkeypatch: pytest.MonkeyPatc
 # What is changed, into what, where in the changed text the fault then stands, and what it says.
 CHANGES = [
     ("expr: cols // 2", "expr: cos // 2", "cos //", "`cos` is not an axis or a scalar (did you mean `cols`?)"),
-    ("optional: true, init", "optional: false, init", "bias], init", "`bias` is not an optional input; allowed: none"),
-    ("absent: [bias]", "absent: [biass]", "biass]", "`biass` is not an optional input (did you mean `bias`?); allowed: bias"),
+    ("optional: true, init", "optional: false, init", "bias], init", "`bias` is not an optional tensor; allowed: none"),
+    ("absent: [bias]", "absent: [biass]", "biass]", "`biass` is not an optional tensor (did you mean `bias`?); allowed: bias"),
     ("screening: [small]", "screening: [small, smal]", "smal]", "`smal` is not a public workload (did you mean `small`?)"),
     ("speedup: 1.05, min", "speedup: 1.04, min", "1.05}", "`min_workload_speedup` is 1.05; allowed: at most `min_speedup`, 1.04"),
     ("rows: 16, cols: 64", "rows: 16, cols: 63", "{rows: 16", "the constraint `cols % 2 == 0` does not hold for rows = 16, cols = 63"),

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import runner
 from runner import sandbox
 from runner.errors import FactoryError
+from runner.python_view import python_path, python_view
 from runner.state import made
 from runner.targets.cpu import clock
 from runner.targets.cpu.clock import Outcome
@@ -163,20 +163,7 @@ class Zygote:
 
 def _view(spec_folder: Path, cache: Path) -> sandbox.View:
     """The system's programs, the Python installation, this package, the spec; `/cache` is writable."""
-    places = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, str(Path(runner.__file__).resolve().parent)}
-    places |= set(_package_folders())
-    extra = {place: Path(place) for place in sorted(places) if place != "/usr"}
-    extra |= {"/spec": spec_folder.resolve(), "/serve.so": serve_library()}
-    for optional in ("/etc/ld.so.cache", "/etc/alternatives", "/sys/devices/system/cpu"):
-        if Path(optional).exists():
-            extra[optional] = Path(optional)
-    view = sandbox.system_view(extra=extra)
-    return sandbox.View(view.read_only, {"/cache": cache.resolve()}, view.links, 1 << 30, proc=True, devices=True)
-
-
-def _package_folders() -> list[str]:
-    """Folders of installed packages outside the interpreter's own, such as a user's `~/.local/lib/python3.11/site-packages`."""
-    return [entry for entry in sys.path if Path(entry).name in ("site-packages", "dist-packages") and Path(entry).is_dir()]
+    return python_view({"/spec": spec_folder.resolve(), "/serve.so": serve_library()}, {"/cache": cache.resolve()})
 
 
 def _environment() -> dict[str, str]:
@@ -189,7 +176,7 @@ def _environment() -> dict[str, str]:
         # Inductor keeps its precompiled header, the slowest part of compiling, below the temporary folder.
         "TMPDIR": "/cache/tmp",
         "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "1" if shutil.which("openssl", path="/usr/bin:/bin") else "0",
-        "PYTHONPATH": ":".join([str(Path(runner.__file__).resolve().parent.parent), *_package_folders()]),
+        "PYTHONPATH": python_path(),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",

@@ -1,0 +1,22 @@
+#include <cuda/std/cstdint>
+
+__device__ __forceinline__ uint4 load_evict_last(const uint4* g_from) {
+  uint4 value;
+  asm volatile(
+      "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; xor.b64 policy, policy, %5;"
+      "ld.global.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+      : "l"(g_from), "l"(0x0600000000000000ull));
+  return value;
+}
+
+extern "C" __global__ void __launch_bounds__(512) copy(const uint4* g_x, uint4* g_y, long long count) {
+  const long long first = static_cast<long long>(blockIdx.x) * 2048 + threadIdx.x;
+  uint4 values[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (first + i * 512 < count) values[i] = load_evict_last(g_x + first + i * 512);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    if (first + i * 512 < count) __stcs(g_y + first + i * 512, values[i]);
+}

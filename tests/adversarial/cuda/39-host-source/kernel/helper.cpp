@@ -1,0 +1,2 @@
+#include <cstdlib>
+int started = system("true");

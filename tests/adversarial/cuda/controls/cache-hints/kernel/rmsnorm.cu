@@ -1,0 +1,55 @@
+#include <cuda_bf16.h>
+
+using bf16 = __nv_bfloat16;
+constexpr int THREADS = 128;
+
+__device__ __forceinline__ float sum_over_cta(float value) {
+  __shared__ float s_warps[THREADS / 32];
+  for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(~0u, value, distance);
+  if (threadIdx.x % 32 == 0) s_warps[threadIdx.x / 32] = value;
+  __syncthreads();
+  float sum = 0.f;
+  for (int warp = 0; warp < THREADS / 32; ++warp) sum += s_warps[warp];
+  return sum;
+}
+
+__device__ __forceinline__ uint4 load_hinted(const void* g_from) {
+  uint4 value;
+  asm volatile(
+      "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;"
+      "ld.global.L1::evict_last.L2::cache_hint.v4.u32 {%0, %1, %2, %3}, [%4], policy; }"
+      : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
+      : "l"(g_from));
+  return value;
+}
+
+struct alignas(16) Eight {
+  bf16 element[8];
+};
+
+extern "C" __global__ void __launch_bounds__(128)
+rmsnorm(const bf16* x, const float* weight, bf16* y, long long rows, long long cols, float eps) {
+  const long long row = blockIdx.x;
+  x += row * cols;
+  y += row * cols;
+  const bool wide = cols % 8 == 0 && reinterpret_cast<unsigned long long>(x) % 16 == 0 && reinterpret_cast<unsigned long long>(y) % 16 == 0;
+  float squares = 0.f;
+  if (wide)
+    for (long long at = threadIdx.x; at < cols / 8; at += THREADS) {
+      const uint4 raw = load_hinted(reinterpret_cast<const Eight*>(x) + at);
+      const Eight part = reinterpret_cast<const Eight&>(raw);
+      for (int i = 0; i < 8; ++i) squares += float(part.element[i]) * float(part.element[i]);
+    }
+  else
+    for (long long at = threadIdx.x; at < cols; at += THREADS) squares += float(x[at]) * float(x[at]);
+  const float scale = 1.f / sqrtf(sum_over_cta(squares) / float(cols) + eps);
+  if (wide)
+    for (long long at = threadIdx.x; at < cols / 8; at += THREADS) {
+      const uint4 raw = __ldcs(reinterpret_cast<const uint4*>(x) + at);
+      Eight part = reinterpret_cast<const Eight&>(raw);
+      for (int i = 0; i < 8; ++i) part.element[i] = bf16(float(part.element[i]) * scale * weight[8 * at + i]);
+      __stcs(reinterpret_cast<uint4*>(y) + at, reinterpret_cast<uint4&>(part));
+    }
+  else
+    for (long long at = threadIdx.x; at < cols; at += THREADS) y[at] = bf16(float(x[at]) * scale * weight[at]);
+}
