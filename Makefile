@@ -33,7 +33,7 @@ campaign: $(VENV)/.campaign
 	$(VENV)/bin/kernel-factory campaign $(SPEC) $(ARGS)
 
 test: $(VENV)/.dev
-	$(PY) -m pytest -n 3 --durations=25 -m "not measures and not suite" $(ARGS)
+	$(PY) -m pytest -n 3 --dist worksteal --durations=25 -m "not measures and not suite" $(ARGS)
 	$(PY) -m pytest -m measures $(ARGS)
 
 # Every case and control of the adversarial suite, as this user and (from root) as an ordinary one: about a quarter of an hour.

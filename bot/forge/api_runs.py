@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from typing import Any
@@ -14,8 +15,11 @@ from bot.forge.bare import Bare
 from bot.forge.forge import Forge
 from bot.forge.misruns import kept, misrun
 from bot.forge.model import Artifact, Refused, Repository, Run, now
+from bot.forge.runs import Finished
 from bot.forge.shapes_runs import workflow_id
 from bot.forge.web import PREFIX, Actor, Given, TheForge, TheRepository, Writer, paged
+
+LOG = logging.getLogger("forge")
 
 router = APIRouter(prefix=f"{PREFIX}/repos/{{owner}}/{{name}}/actions")
 _EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
@@ -87,19 +91,24 @@ def _executed(forge: Forge, repository: Repository, run: Run) -> None:
         _now(forge, repository, run, "in_progress")
     finished = misrun(forge.faults, run, queued)
     if finished is None:
-        finished = forge.execute(
-            repository.folder,
-            run.workflow,
-            f"refs/heads/{run.branch}",
-            run.sha,
-            run.inputs,
-            run.id,
-            forge.folder / "runs" / str(run.id),
-            forge.url,
-            full_name=repository.full_name,
-            actor=run.actor.login,
-            cancelled=run.cancelled,
-        )
+        try:
+            finished = forge.execute(
+                repository.folder,
+                run.workflow,
+                f"refs/heads/{run.branch}",
+                run.sha,
+                run.inputs,
+                run.id,
+                forge.folder / "runs" / str(run.id),
+                forge.url,
+                full_name=repository.full_name,
+                actor=run.actor.login,
+                cancelled=run.cancelled,
+            )
+        except Exception as error:
+            # A run ends whatever happens to the machine that it is on.
+            LOG.exception("run %d could not be executed", run.id)
+            finished = Finished("failure", log=f"the machine failed: {error!r}")
     artifacts = kept(forge.faults, repository, run, forge.next_id, finished.artifacts)
     with forge.lock:
         run.artifacts, run.log, run.summary, run.conclusion = artifacts, finished.log, finished.summary, finished.conclusion
