@@ -36,8 +36,8 @@ test: $(VENV)/.dev
 	$(PY) -m pytest -n 3 --dist worksteal --durations=25 -m "not measures and not suite" $(ARGS)
 	$(PY) -m pytest -m measures $(ARGS)
 
-# Every case and control of the adversarial suite, as this user and (from root) as an ordinary one, and every seed at which a
-# campaign is killed: about half an hour.
+# Every case and control of the adversarial suite, as this user and (from root) as an ordinary one, every seed at which a
+# campaign is killed, and every misbehaviour of the forge: about half an hour.
 attack: $(VENV)/.dev
 	$(PY) -m pytest -m suite $(ARGS)
 
