@@ -278,6 +278,7 @@ def test_a_merge_that_mixes_the_winner_with_another_kernel_is_no_winner(stand: S
         assert "nobody has judged" in comment.body
 
 
+@pytest.mark.suite
 def test_kernels_pushed_without_end_while_a_winner_waits_are_judged_within_the_budget(stand: Stand, tmp_path: Path) -> None:
     with winning(stand, tmp_path) as (port, ordered, pull):
         spec = spec_named(Trees(port.branches.clone, tmp_path / "trees").survey(ordered.commit), SPEC_ID)
