@@ -53,11 +53,11 @@ REQUESTS: dict[str, tuple[Fault, ...]] = {
     # 20: somebody else was faster.
     "exists_after": (Fault("exists_after"),),
     # 13: the comment is there twice, or somebody else's looks like it.
-    "doubled_comment": (Fault("doubled_comment"),),
-    "imitated_comment": (Fault("imitated_comment"),),
+    "doubled_comment": (Fault("doubled_comment", count=2),),
+    "imitated_comment": (Fault("imitated_comment", count=2),),
     # 16: another App's check of the same name.
-    "foreign_check": (Fault("foreign_check"),),
-    "push_refused": (Fault("push_refused"),),
+    "foreign_check": (Fault("foreign_check", count=3),),
+    "push_refused": (Fault("push_refused", count=2),),
     # 5: what may pass is tried again; other refusals are final for the attempt, told, and looked at again later.
     "base_modified": (Fault("base_modified", count=2),),
     "base_pushed": (Fault("base_pushed"),),
