@@ -15,13 +15,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from runner.attack import AttackReport, run_suite
+from runner.attack_cases import Case, read_cases
 from runner.candidate import Candidate
 from runner.spec.load import LoadedSpec
 from runner.targets.protocol import Target
@@ -42,7 +43,11 @@ BEHIND_POLICY = r"^(15-aliased|16-e|16-s|22-state|26|27|30|31|35-h|36-[as]|42)"
 # Every way to make a compiler read: #include, #embed, .incbin, pragmas, line markers, links, defines.
 READS_FILES = r"^(39-link|41-(?!template|constant|macro|huge|flood|recursive))"
 
-CONTROLS = 9  # that one run of the tests draws
+CONTROLS = 5  # that one run of the tests draws
+PARTS = 3
+# Wrong or late because of threads of their own: on a busy machine these may be as good as right for a while.
+ABOUT_THREADS = {17, 23, 26, 31}
+WHOLLY_QUIET = ABOUT_THREADS | {35}  # classes of which every case needs a quiet machine
 
 
 class Unpoliced:
@@ -65,22 +70,42 @@ def misses(report: AttackReport) -> list[str]:
     return [*found, f"seed {report.seed}"] if found else []
 
 
-@pytest.mark.measures
-def test_a_variant_of_every_class_is_caught_and_controls_pass() -> None:
-    """One case a class and some of the controls, drawn anew for each run; `make attack` runs them all."""
-    seed = secrets.randbits(32)
-    chooser = random.Random(seed)
-    by_class: dict[str, list[str]] = {}
-    for folder in sorted(SUITE.iterdir()):
-        if (folder / "case.yaml").is_file():
-            by_class.setdefault(folder.name[:2], []).append(folder.name)
-    controls = chooser.sample(sorted(folder.name for folder in (SUITE / "controls").iterdir()), CONTROLS)
-    names = [chooser.choice(of_class) for of_class in by_class.values()] + controls
+def one_of_each_class(cases: Iterable[Case]) -> list[Case]:
+    """A case of every class that there is among these, drawn anew for each run."""
+    by_class: dict[int, list[Case]] = {}
+    for case in cases:
+        by_class.setdefault(case.number, []).append(case)
+    return [secrets.choice(of_class) for of_class in by_class.values()]
+
+
+def needs_quiet(case: Case) -> bool:
+    """Whether a case may be decided by its times, or by threads that really run beside each other and beside the judge."""
+    return "slower" in case.file.expected or case.number in ABOUT_THREADS
+
+
+def attacked(names: Collection[str]) -> AttackReport:
+    """The cases and controls of these names, each case as a variant drawn anew."""
     pattern = "|".join(f"^{re.escape(name)}$" for name in names)
     report = run_suite(target_named("cpu"), SUITE, ROOT / "kernel-specs", only=pattern, as_written=False)
-    assert misses(report) == [], f"cases drawn with {seed}"
-    assert {row.class_ for row in report.cases} == set(range(1, 43))
-    assert {row.name for row in report.controls} == set(controls)
+    assert {row.name for row in (*report.cases, *report.controls)} == set(names)
+    return report
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_variant_of_every_class_is_caught(part: int) -> None:
+    """One case a class of those that need no quiet machine, in parts that several processes share; `make attack` runs them all."""
+    cases = one_of_each_class(case for case in read_cases(SUITE) if not needs_quiet(case))
+    assert {case.number for case in cases} == set(range(1, 43)) - WHOLLY_QUIET
+    assert misses(attacked([case.name for case in cases[part::PARTS]])) == []
+
+
+@pytest.mark.measures
+def test_what_needs_a_quiet_machine_is_caught_and_controls_pass() -> None:
+    """One case a class, those of them that need a quiet machine, and some of the controls; `make attack` runs them all."""
+    cases = [case for case in one_of_each_class(read_cases(SUITE)) if needs_quiet(case)]
+    assert {case.number for case in cases} >= WHOLLY_QUIET
+    controls = random.SystemRandom().sample(sorted(folder.name for folder in (SUITE / "controls").iterdir()), CONTROLS)
+    assert misses(attacked([*(case.name for case in cases), *controls])) == []
 
 
 @pytest.mark.suite
