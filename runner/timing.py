@@ -44,7 +44,7 @@ class Effort:
     """How much is measured: fresh processes a side, quads of blocks in each, and over how many times the cache's size a block rotates.
 
     Of the candidate's blocks a `share` is verified, drawn at random, in `verified` slots each; with `whole` one block in all its slots.
-    With `probed` one more block of the candidate a process, which is not timed, is looked at while it runs.
+    With `probed` one more block of the candidate a process, which is not timed, is looked at while it runs, and one process soaks it.
     """
 
     processes: int
@@ -56,6 +56,8 @@ class Effort:
     probed: bool = True
 
 
+SOAK_CALLS, SOAK_SECONDS = 256, 0.2
+"""How often a candidate is called in one go at least once, if that takes no longer: more often than in any timed block."""
 FULL = Effort(processes=3, quads=3, rotation=4, verified=2)
 SCREENING = Effort(processes=1, quads=4, rotation=2, verified=1, share=0.5, whole=False, probed=False)
 WARM_ROTATION = 0.5
@@ -164,6 +166,9 @@ class Timer:
                             runs["A"].probe()
                     order += patterns[quad % 2]
                     on_quad(sum(mine["B"]) / sum(mine["A"]))
+                if effort.probed and process == 0:
+                    with _blame("A"):
+                        runs["A"].soak(min(mine["A"]))
             finally:
                 for run in runs.values():
                     run.close()
@@ -232,6 +237,16 @@ class Run:
             worker.probe(order, self._timer.loaded.spec.policy.run_seconds)
         with self._timer.meter.on("verify"):
             self._verify(worker, seed, order[:1], None)
+
+    def soak(self, call_seconds: float) -> None:
+        """Many calls in one go, not for their time: who stops working after many is seen by the last, the only one on its slot."""
+        worker, seed, _, (last, *others) = self._prepared()
+        calls = max(len(others), min(SOAK_CALLS, int(SOAK_SECONDS / call_seconds)))
+        many = (others * -(-calls // len(others)))[:calls]
+        with self._timer.meter.on("run"):
+            worker.soak([*many, last], self._timer.loaded.spec.policy.run_seconds)
+        with self._timer.meter.on("verify"):
+            self._verify(worker, seed, [last], None)
 
     def _prepared(self) -> tuple[Worker, int, random.Random, list[int]]:
         """The worker with fresh values in every slot and nothing in a cache; the block's seed, its dice and the order of its calls."""

@@ -113,6 +113,9 @@ class Worker(Protocol):
         """Like `run`, but not for its time: the worker is stopped once on the way, to see from outside that calls are answered one after
         another. What was seen is among the trespasses that `inspect` tells."""
 
+    def soak(self, order: Sequence[int], deadline_s: float) -> None:
+        """Like `run`, but not for its time: a slot may come as often as it likes, and nothing is cleaned up between the calls."""
+
     def inspect(self, slot: int, inputs: Mapping[str, torch.Tensor] | None = None) -> Inspection:
         """Look at what the last call on the slot left. `inputs` are those that it was filled with; for a loaded slot they are known."""
 

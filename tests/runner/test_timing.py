@@ -62,6 +62,13 @@ def test_a_kernel_that_stops_working_when_it_thinks_that_it_is_timed_is_found(tm
         measured(tmp_path, source=source)
 
 
+def test_a_kernel_that_stops_working_after_more_calls_than_are_timed_is_found(tmp_path: Path) -> None:
+    """About a dozen calls of each process are timed."""
+    source = whole("    if (++calls > 100) return;\n", static="static int calls = 0;")
+    with pytest.raises(WrongWhenTimed, match="unwritten"):
+        measured(tmp_path, source=source)
+
+
 def test_a_kernel_that_answers_with_its_last_answer_is_found(tmp_path: Path) -> None:
     static = "static int calls = 0; static float kept[1 << 20];"
     before = "    if (++calls > 4) { std::memcpy(y, kept, sizeof(float) * rows * cols); return; }\n"

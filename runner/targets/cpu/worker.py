@@ -144,6 +144,10 @@ class NativeWorker:
         self._process.stand_still()
         self._look(set(sets))
 
+    def soak(self, order: Sequence[int], deadline_s: float) -> None:
+        """See the Protocol. What a process keeps survives the cuts of a run."""
+        self.run(order, deadline_s)
+
     def _parts(self, calls: int) -> list[tuple[int, int]]:
         """A run's calls in two parts, cut at random (and in more where a command can't hold so many)."""
         most = MAX_WORDS // max(1, self._rows.shape[1])

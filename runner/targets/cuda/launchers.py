@@ -40,7 +40,7 @@ class Pool:
                 return process
         process = self._spare.pop(0) if self._spare else self._start()
         number = load(process, trusted.binary(self._arch), "the launcher's own kernels")
-        _trusted_answer(process, {"op": "trusted", "module": number, "symbol": trusted.SWEEP})
+        _trusted_answer(process, {"op": "trusted", "module": number, "sweep": trusted.SWEEP, "scrub": trusted.SCRUB})
         while len(self._spare) < self._ahead:
             self._spare.append(self._start())
         return process

@@ -48,6 +48,7 @@ class GpuProcess:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MESSAGE)
         self._socket = ours
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
+        self._words = ""
         folders = {str(folder): folder for folder in driver_folders()}
         system = {"/sys": Path("/sys")}
         view = python_view({**system, **folders, **(extra or {})}, writable, nodes=device_nodes())
@@ -95,19 +96,23 @@ class GpuProcess:
 
     def _ended(self, timed_out: bool) -> Ended:
         self.close()
-        return Ended(timed_out, self.words())
-
-    def words(self) -> str:
-        """The end of what was printed inside, made plain."""
-        size = os.fstat(self._log.fileno()).st_size
-        text = os.pread(self._log.fileno(), 2000, max(0, size - 2000)).decode(errors="replace")
-        return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[-600:]
+        return Ended(timed_out, self._words)
 
     def close(self) -> None:
         """End it. Safe to call twice."""
         self.alive = False
         self._socket.close()
         self._running.close()
+        if not self._log.closed:
+            self._words = _end_of(self._log.fileno())
+            self._log.close()
+
+
+def _end_of(log: int) -> str:
+    """The end of what was printed inside, made plain."""
+    size = os.fstat(log).st_size
+    text = os.pread(log, 2000, max(0, size - 2000)).decode(errors="replace")
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())[-600:]
 
 
 def environment() -> dict[str, str]:

@@ -37,6 +37,7 @@ class Server:
         self._modules: dict[int, Any] = {}
         self._sessions: dict[int, Session] = {}
         self._flush: tuple[Any, int] | None = None
+        self._scrubber: tuple[int, Prepared] | None = None
         self._graph: Any = None
 
     def handle(self, message: Message, descriptors: Sequence[int]) -> Message:
@@ -89,10 +90,16 @@ class Server:
         return {}
 
     def _trusted(self, message: Message, _: Sequence[int]) -> Message:
-        """Use a loaded trusted binary to empty the caches: it reads memory of which nothing is dirty."""
+        """Use a loaded trusted binary to empty the caches (it reads memory of which nothing is dirty) and to scrub shared memory."""
         memory = driver.allocate(FLUSH_BYTES, driver.somewhere())
         call(d.cuMemsetD8, memory.address, 0, FLUSH_BYTES)
-        self._flush = (self.function(message["module"], message["symbol"]), memory.address)
+        self._flush = (self.function(message["module"], message["sweep"]), memory.address)
+        kind = d.CUdevice_attribute
+        shared = call(d.cuDeviceGetAttribute, kind.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, self._device)
+        sms = call(d.cuDeviceGetAttribute, kind.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, self._device)
+        # Each SM is idle and has room for one of these CTAs only, so that the first of them go to one each.
+        launch = {"grid": [2 * sms, 1, 1], "block": [1024, 1, 1], "cluster": [1, 1, 1], "shared": shared}
+        self._scrubber = (shared, Prepared(self.function(message["module"], message["scrub"]), launch))
         return {}
 
     def _prepare(self, message: Message, _: Sequence[int]) -> Message:
@@ -122,8 +129,12 @@ class Server:
             call(d.cuGraphDestroy, graph)
 
     def _go(self, message: Message, _: Sequence[int]) -> Message:
-        """Empty the caches if asked to, then run the prepared graph. The flush also covers the time that enqueueing takes."""
+        """Scrub what an earlier call left in shared memory, empty the caches if asked to, then run the prepared graph.
+
+        The sweeps also cover the time that enqueueing takes.
+        """
         call(d.cuCtxResetPersistingL2Cache)
+        self._scrub()
         for _round in range(2 if message["cold"] else 1):
             self._sweep()
         call(d.cuEventRecord, self._begin, self.stream)
@@ -133,6 +144,12 @@ class Server:
         call(d.cuStreamSynchronize, self.stream)
         call(d.cuCtxSynchronize)
         return {"seconds": float(call(d.cuEventElapsedTime, self._begin, self._end)) / 1e3}
+
+    def _scrub(self) -> None:
+        if self._scrubber is None:
+            return
+        shared, prepared = self._scrubber
+        prepared.launch([(int.from_bytes(os.urandom(4), "little"), 4), (shared, 4)], self.stream)
 
     def _sweep(self) -> None:
         if self._flush is None:

@@ -18,7 +18,7 @@ from runner.targets.cuda.worker import GpuWorker
 from runner.targets.protocol import Binary, Inspection
 
 FOLDER = Path(__file__).parent / "native"
-SWEEP = "sweep"
+SWEEP, SCRUB = "sweep", "scrub"
 COPIES = ("streaming", "plain", "persistent")
 SOURCE, TARGET = "source", "target"
 
@@ -31,7 +31,7 @@ def _candidate() -> Candidate:
 @lru_cache(maxsize=4)
 def binary(arch: str) -> Binary:
     """The built kernels. Raises `Rejected` or `FactoryError` where they can't be built."""
-    names = (SWEEP, *(f"copy_{name}" for name in COPIES))
+    names = (SWEEP, SCRUB, *(f"copy_{name}" for name in COPIES))
     return build.build(Policy(), _candidate(), {}, names, arch)
 
 

@@ -115,6 +115,10 @@ class GpuWorker:
         """See the Protocol. The graph is cut into more parts than usual, with a look after each."""
         self._run(order, deadline_s, PARTS_OF_A_PROBE)
 
+    def soak(self, order: Sequence[int], deadline_s: float) -> None:
+        """See the Protocol. One graph, since shared memory is scrubbed before each."""
+        self._run(order, deadline_s, 1)
+
     def _run(self, order: Sequence[int], deadline_s: float, parts: int) -> float:
         torch.cuda.synchronize()
         deadline, self._first_seconds = max(deadline_s, self._first_seconds), 0.0
