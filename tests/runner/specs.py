@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from runner.spec.load import LoadedSpec, load_spec
 
@@ -76,6 +80,17 @@ BODY
 """
 
 RIGHT = "            y[row * cols + col] = x[row * cols + col] * factor + shift[col];"
+
+# The same, quickly timed: with few slots that stay in the caches.
+BRIEF = SPEC.replace("rows: 64, cols: 256", "rows: 256, cols: 1024").replace("roofline:", "metric: {cold_cache: false}\nroofline:")
+
+
+@contextmanager
+def state_in(folder: Path) -> Iterator[None]:
+    """Meanwhile the state folder is this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KERNEL_FACTORY_STATE", str(folder))
+        yield
 
 
 def write_spec(folder: Path, spec: str = SPEC, reference: str = REFERENCE, baselines: str = BASELINES) -> LoadedSpec:

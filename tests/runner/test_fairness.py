@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from specs import SPEC, write_spec
+from specs import BRIEF, SPEC, state_in, write_spec
 
 from runner.baseline import find_baseline
 from runner.candidate import read_candidate
@@ -13,24 +14,43 @@ from runner.decision import decide
 from runner.judge import judge
 from runner.measure import geomean_of
 from runner.reproduce import find_subject, reproduce
-from runner.result import load_result
+from runner.result import Result, load_result
+from runner.spec.load import LoadedSpec
 from runner.targets.registry import target_for
 from runner.verdict import Verdict
 
 # So confident that a fair clock fails these tests once in some thousand runs only.
 CONFIDENT = SPEC.replace("min_workload_speedup: 0.9", "min_workload_speedup: 0.9, confidence: 0.9995")
+# With a bound that the kernel is far from, so that noise cannot turn its verdict.
+FAR = BRIEF.replace("min_workload_speedup: 0.9", "min_workload_speedup: 0.9, confidence: 0.9995").replace("speedup: 1.02", "speedup: 500")
 
 pytestmark = pytest.mark.measures
 
 
-@pytest.fixture(autouse=True)
-def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNEL_FACTORY_STATE", str(tmp_path / "state"))
+@pytest.fixture(scope="module", autouse=True)
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with state_in(tmp_path_factory.mktemp("state")):
+        yield
 
 
-def test_the_baseline_as_a_candidate_is_as_fast_as_the_baseline(tmp_path: Path) -> None:
-    loaded = write_spec(tmp_path, CONFIDENT)
-    found = judge(loaded, find_baseline(loaded, "torch"), target_for(loaded.spec))
+@pytest.fixture(scope="module")
+def confident(tmp_path_factory: pytest.TempPathFactory) -> LoadedSpec:
+    return write_spec(tmp_path_factory.mktemp("confident"), CONFIDENT)
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> LoadedSpec:
+    return write_spec(tmp_path_factory.mktemp("far"), FAR)
+
+
+@pytest.fixture(scope="module")
+def then(far: LoadedSpec) -> Result:
+    """A true result on the spec with the far bound."""
+    return judge(far, read_candidate(far.folder / "kernel", far.spec.policy), target_for(far.spec))
+
+
+def test_the_baseline_as_a_candidate_is_as_fast_as_the_baseline(confident: LoadedSpec) -> None:
+    found = judge(confident, find_baseline(confident, "torch"), target_for(confident.spec))
     assert found.verdict is Verdict.SLOWER
     assert found.geomean is not None
     low, high = found.geomean.interval
@@ -38,10 +58,9 @@ def test_the_baseline_as_a_candidate_is_as_fast_as_the_baseline(tmp_path: Path) 
     assert all(row.copy_ is not None for row in found.rows)
 
 
-def test_the_champion_is_as_fast_as_itself(tmp_path: Path) -> None:
-    loaded = write_spec(tmp_path, CONFIDENT)
-    champion = read_candidate(loaded.folder / "kernel", loaded.spec.policy)
-    found = judge(loaded, champion, target_for(loaded.spec), against="champion")
+def test_the_champion_is_as_fast_as_itself(confident: LoadedSpec) -> None:
+    champion = read_candidate(confident.folder / "kernel", confident.spec.policy)
+    found = judge(confident, champion, target_for(confident.spec), against="champion")
     assert found.geomean is not None
     low, high = found.geomean.interval
     assert low <= 1 <= high
@@ -58,24 +77,15 @@ def test_the_kept_comparisons_with_itself_hold_1(path: Path) -> None:
     assert found.interval[0] <= 1 <= found.interval[1]
 
 
-def test_an_honest_result_holds_when_it_is_measured_again(tmp_path: Path) -> None:
-    """A kernel far from the bounds, so that noise cannot turn its verdict."""
-    loaded = write_spec(tmp_path, CONFIDENT.replace("min_speedup: 1.02", "min_speedup: 500"))
-    champion = read_candidate(loaded.folder / "kernel", loaded.spec.policy)
-    target = target_for(loaded.spec)
-    then = judge(loaded, champion, target)
-    found = reproduce(then, loaded, find_subject(then, loaded, None), target)
+def test_an_honest_result_holds_when_it_is_measured_again(far: LoadedSpec, then: Result) -> None:
+    found = reproduce(then, far, find_subject(then, far, None), target_for(far.spec))
     assert found.holds, found.differences
     assert found.again is not None
     assert found.again.seed != then.seed
 
 
-def test_times_that_were_edited_do_not_hold(tmp_path: Path) -> None:
+def test_times_that_were_edited_do_not_hold(far: LoadedSpec, then: Result) -> None:
     """Every time of the candidate, and all that follows from them, a twentieth of what it was."""
-    loaded = write_spec(tmp_path, SPEC.replace("min_speedup: 1.02", "min_speedup: 500"))
-    champion = read_candidate(loaded.folder / "kernel", loaded.spec.policy)
-    target = target_for(loaded.spec)
-    then = judge(loaded, champion, target)
     rows = []
     for row in then.rows:
         faster = tuple(tuple(time / 20 for time in process) for process in row.samples.candidate)
@@ -92,8 +102,8 @@ def test_times_that_were_edited_do_not_hold(tmp_path: Path) -> None:
     assert then.geomean is not None
     low, high = then.geomean.interval
     mean = then.geomean.model_copy(update={"speedup": then.geomean.speedup * 20, "interval": (low * 20, high * 20)})
-    verdict, message = decide(loaded.spec.accept, tuple(rows), mean)
+    verdict, message = decide(far.spec.accept, tuple(rows), mean)
     edited = then.model_copy(update={"rows": tuple(rows), "geomean": mean, "verdict": verdict, "message": message})
-    found = reproduce(edited, loaded, champion, target)
+    found = reproduce(edited, far, find_subject(then, far, None), target_for(far.spec))
     assert not found.holds
     assert any(difference.startswith("the geomean was") for difference in found.differences), found.differences
