@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -35,7 +37,7 @@ def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow
             raise Refused(422, f"No ref found for: {branch}")
         # A workflow is known by its file on the default branch, and is taken from the branch it is dispatched on.
         workflow = _workflow(bare, repository, workflow)
-        loaded = yaml.safe_load(bare.file(sha, f".github/workflows/{workflow}") or b"") or {}
+        loaded = _loaded(bare.file(sha, f".github/workflows/{workflow}") or b"")
         inputs = _inputs(loaded, given.get("inputs") or {})
         title = _title(str(loaded.get("run-name") or loaded.get("name") or workflow), inputs, actor.login)
         run = Run(forge.next_id(), len(repository.runs) + 1, workflow, branch, sha, actor, inputs, title)
@@ -51,6 +53,13 @@ def dispatch(forge: TheForge, actor: Writer, repository: TheRepository, workflow
     return JSONResponse({"workflow_run_id": run.id, "run_url": told["url"], "html_url": told["html_url"]})
 
 
+@functools.lru_cache(maxsize=8)
+def _loaded(text: bytes) -> Mapping[Any, Any]:
+    """A workflow's file, which is the same at most dispatches."""
+    loaded: dict[Any, Any] = yaml.safe_load(text) or {}
+    return loaded
+
+
 def _title(name: str, inputs: dict[str, str], actor: str) -> str:
     """A run's name with the workflow's `run-name` filled in, as far as it names inputs and who started it."""
     known = {
@@ -60,7 +69,7 @@ def _title(name: str, inputs: dict[str, str], actor: str) -> str:
     return _EXPRESSION.sub(lambda found: known.get(found[1], ""), name)
 
 
-def _inputs(loaded: dict[Any, Any], given: dict[str, Any]) -> dict[str, str]:
+def _inputs(loaded: Mapping[Any, Any], given: dict[str, Any]) -> dict[str, str]:
     """The inputs of a dispatch with the workflow's defaults. Raises `Refused` (422) for ones that it does not have, or that lack."""
     # YAML 1.1 reads the key `on` as true.
     on = loaded.get(True, loaded.get("on"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bot.forge import api_pulls, api_repository, api_runs, git_http, pages
 from bot.forge.forge import Forge
@@ -14,10 +16,19 @@ from bot.forge.model import Refused
 from bot.forge.web import PREFIX, refused, watched
 
 
-def create_app(forge: Forge) -> FastAPI:
+def create_app(forge: Forge) -> ASGIApp:
     """The application that serves `forge`."""
+
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
+        await application()({**scope, "forge": forge}, receive, send)
+
+    return served
+
+
+@functools.cache
+def application() -> FastAPI:
+    """What serves every forge of this process; setting up its routes takes a while. The forge is told with each request."""
     app = FastAPI(title="forge", docs_url=None, redoc_url=None, openapi_url=None)
-    app.state.forge = forge
     app.add_exception_handler(Refused, _told)
     app.add_exception_handler(RequestValidationError, _unknown)
     app.add_exception_handler(404, _unknown)

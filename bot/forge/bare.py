@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ZERO = "0" * 40
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _SHA = re.compile(r"[0-9a-f]{40}")
+# A ref's name that is also a plain path, and no lock of another ref.
+_PLAIN = re.compile(r"refs(?:/(?!\.)[\w.+-]+(?<!\.lock))+", re.ASCII)
+# Words of `git log` that mean the same commits for ever.
+_SETTLED = re.compile(r"-\d+|--reverse|\^?[0-9a-f]{40}|[0-9a-f]{40}\.\.[0-9a-f]{40}")
+# So many answers about commits, and differences of them, are remembered.
+ANSWERS, DIFFERENCES = 512, 32
+_STATUS = {"A": "added", "D": "removed", "M": "modified", "T": "changed"}
 _FIELDS = "%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%B"
 
 
@@ -57,6 +66,7 @@ class Bare:
             "uploadpack.allowAnySHA1InWant": "true",
             "core.hooksPath": os.devnull,
             "gc.auto": "0",
+            "receive.autogc": "false",
         }.items():
             bare.git("config", key, value)
         return bare
@@ -77,6 +87,9 @@ class Bare:
 
     def refs(self, prefix: str = "refs/") -> dict[str, str]:
         """The commits of refs, by their full names."""
+        loose = self._loose(prefix)
+        if loose is not None:
+            return loose
         lines = self.git("for-each-ref", "--format=%(objectname) %(refname)", prefix).splitlines()
         return {name: sha for sha, _, name in (line.partition(" ") for line in lines)}
 
@@ -89,10 +102,43 @@ class Bare:
         for one in (
             (name,) if _SHA.fullmatch(name) or name.startswith("refs/") else (f"refs/heads/{name}", f"refs/{name}", f"refs/tags/{name}")
         ):
-            found = self.git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{one}^{{commit}}", check=False)
+            found = self._commit_named(self._kept(one) or one)
             if found:
                 return found
         return None
+
+    def _kept(self, ref: str) -> str | None:
+        """The SHA that a ref's own file holds, which git replaces as a whole; None where only git can tell, as of one that is packed."""
+        try:
+            kept = (self.folder / ref).read_text(encoding="ascii").strip() if _PLAIN.fullmatch(ref) else ""
+        except (OSError, ValueError):
+            return None
+        return kept if _SHA.fullmatch(kept) else None
+
+    def _loose(self, prefix: str) -> dict[str, str] | None:
+        """The refs where each is a file of its own, which needs no git; None where they are kept otherwise, or are being moved."""
+        found = {}
+        if (self.folder / "packed-refs").exists() or (self.folder / "reftable").exists():
+            return None
+        for place in sorted((self.folder / prefix).rglob("*")):
+            name = place.relative_to(self.folder).as_posix()
+            kept = self._kept(name)
+            if kept is not None:
+                found[name] = kept
+            elif not place.is_dir():
+                return None
+        return found
+
+    def _answer(self, *words: str, settled: bool) -> str:
+        """What git prints; from memory where it is `settled`, as all is that follows from commits named by their SHA."""
+        return _told(self.folder, *words) if settled else self.git(*words)
+
+    def _commit_named(self, name: str) -> str | None:
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        try:
+            return self._answer(*words, settled=_SHA.fullmatch(name) is not None) or None
+        except subprocess.CalledProcessError:
+            return None
 
     def update(self, ref: str, sha: str | None, old: str | None = None) -> bool:
         """Move a ref, or delete it; False where it is no longer at `old`."""
@@ -111,8 +157,8 @@ class Bare:
 
     def log(self, *words: str) -> list[Commit]:
         """Commits, as `git log` orders them."""
-        found = []
-        for text in self.git("log", "-z", f"--format={_FIELDS}%x01", *words, "--").split("\x01"):
+        found, asked = [], ("log", "-z", f"--format={_FIELDS}%x01", *words, "--")
+        for text in self._answer(*asked, settled=all(map(_SETTLED.fullmatch, words))).split("\x01"):
             text = text.strip("\n").lstrip("\0")
             if text:
                 sha, tree, parents, an, ae, at, cn, ce, ct, message = text.split("\0", 9)
@@ -121,35 +167,18 @@ class Bare:
 
     def merge_base(self, one: str, other: str) -> str | None:
         """The best common ancestor."""
-        return self.git("merge-base", one, other, check=False) or None
+        try:
+            return self._answer("merge-base", one, other, settled=all(map(_SHA.fullmatch, (one, other)))) or None
+        except subprocess.CalledProcessError:
+            return None
 
     def ancestor(self, one: str, other: str) -> bool:
         """Whether `one` is in the history of `other`."""
         return self.merge_base(one, other) == one
 
-    def changed(self, before: str, after: str) -> list[Changed]:
-        """The files that two commits differ in."""
-        raw = self.git("diff", "--raw", "-z", "--no-abbrev", "-M", before, after).split("\0")
-        numbers = self.git("diff", "--numstat", "-z", "--no-renames", before, after).split("\0")
-        counts = {}
-        for line in numbers:
-            if line.count("\t") == 2:
-                added, removed, path = line.split("\t")
-                counts[path] = (int(added) if added != "-" else 0, int(removed) if removed != "-" else 0)
-        found, at = [], 0
-        words = {"A": "added", "D": "removed", "M": "modified", "T": "changed"}
-        while at < len(raw) and raw[at].startswith(":"):
-            _, _, old_blob, blob, letter = raw[at].split(" ")
-            old = path = raw[at + 1]
-            at += 2
-            if letter[0] in "RC":
-                path = raw[at]
-                at += 1
-            text = self.git("diff", "-M", before, after, "--", *dict.fromkeys((old, path)))
-            patch = text[text.find("\n@@") + 1 :] if "\n@@" in text else ""
-            more, less = counts.get(path, (0, 0))
-            found.append(Changed(path, old, words.get(letter[0], "renamed"), more, less, blob if blob != ZERO else old_blob, patch))
-        return found
+    def changed(self, before: str, after: str) -> Sequence[Changed]:
+        """The files that two commits differ in, each named by its SHA."""
+        return _changed(self.folder, before, after)
 
     def file(self, commit: str, path: str) -> bytes | None:
         """A file of a commit."""
@@ -181,6 +210,47 @@ class Bare:
         }
         words = [word for parent in parents for word in ("-p", parent)]
         return self.git("commit-tree", tree, *words, given=message.encode(), more=who)
+
+
+@functools.lru_cache(maxsize=ANSWERS)
+def _told(folder: Path, *words: str) -> str:
+    """What git prints about commits that are named by their SHA, which no later push changes. A failure is not remembered."""
+    return Bare(folder).git(*words)
+
+
+@functools.lru_cache(maxsize=DIFFERENCES)
+def _changed(folder: Path, before: str, after: str) -> tuple[Changed, ...]:
+    """`Bare.changed`, in two questions: the files by their own names, and one diff of all, in the same order, whose names are quoted."""
+    bare = Bare(folder)
+    fields = bare.raw("diff", "--raw", "--numstat", "-z", "--no-abbrev", "-M", before, after).split(b"\0")
+    # Every line of a file's content begins with one of ` +-\\`, so none can be taken for the next file's first.
+    patches = iter(re.split(rb"^diff --git ", bare.raw("diff", "-M", before, after), flags=re.MULTILINE)[1:])
+    rows, at = [], 0
+    while fields[at].startswith(b":"):
+        _, _, old_blob, blob, letter = fields[at].decode().split(" ")
+        old, path = fields[at + 1], fields[at + (2 if letter[0] in "RC" else 1)]
+        at += 3 if letter[0] in "RC" else 2
+        # A file that becomes a link, or a link a file, is told as two: one removed, one added.
+        patch = b"diff --git ".join(next(patches) for _ in range(2 if letter == "T" else 1))
+        rows.append((path, old, _STATUS.get(letter[0], "renamed"), blob if blob != ZERO else old_blob, patch))
+    counts = {}
+    while at < len(fields) and b"\t" in fields[at]:
+        added, removed, path = fields[at].split(b"\t", 2)
+        # A renamed file's names follow, the old one first.
+        counts[path or fields[at + 2]] = (int(added) if added != b"-" else 0, int(removed) if removed != b"-" else 0)
+        at += 1 if path else 3
+    return tuple(
+        Changed(_text(path), _text(old), status, *counts.get(path, (0, 0)), blob, _hunks(patch)) for path, old, status, blob, patch in rows
+    )
+
+
+def _hunks(patch: bytes) -> str:
+    """A file's part of a diff without its head; empty where it has no lines, as of a binary file."""
+    return _text(patch[patch.find(b"\n@@") + 1 :]).removesuffix("\n") if b"\n@@" in patch else ""
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
 
 
 def environment() -> dict[str, str]:

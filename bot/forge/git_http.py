@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 from collections.abc import Mapping
@@ -51,6 +52,14 @@ def _answered(request: Request, repository: Repository, actor: Account | None, p
     return answer
 
 
+@functools.cache
+def _program() -> tuple[str, ...]:
+    """`git http-backend`, at its own place where it is there: else git only starts it as another process."""
+    folder = subprocess.run(["git", "--exec-path"], env=environment(), stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
+    place = Path(folder) / "git-http-backend"
+    return (str(place),) if place.is_file() else ("git", "http-backend")
+
+
 def _rule(folder: Path) -> Path:
     """A folder of hooks that refuse whatever is pushed."""
     hook = folder / "rule" / "pre-receive"
@@ -82,9 +91,7 @@ def _backend(
         "REMOTE_ADDR": "127.0.0.1",
         **({"REMOTE_USER": actor.login} if actor is not None else {}),
     }
-    out = subprocess.run(
-        ["git", "http-backend"], input=body, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
-    ).stdout
+    out = subprocess.run(_program(), input=body, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
     head, _, content = out.partition(b"\r\n\r\n")
     headers = dict(line.split(": ", 1) for line in head.decode("latin-1").split("\r\n") if ": " in line)
     status = int(headers.pop("Status", "200").split()[0])

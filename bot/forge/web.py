@@ -34,8 +34,13 @@ class Exchange:
 
 
 def forge_of(request: Request) -> Forge:
-    forge: Forge = request.app.state.forge
+    forge: Forge = request.scope["forge"]
     return forge
+
+
+# What routes depend on is coroutines: none of it waits for anything, and each plain function would be handed to another thread.
+async def _forge(request: Request) -> Forge:
+    return forge_of(request)
 
 
 def token_of(request: Request) -> str:
@@ -50,7 +55,7 @@ def token_of(request: Request) -> str:
     return value.strip() if kind.lower() in ("bearer", "token") else ""
 
 
-def actor_of(request: Request) -> Account:
+async def actor_of(request: Request) -> Account:
     """Who asks; the API answers nobody without a token."""
     token = token_of(request)
     if not token:
@@ -60,27 +65,27 @@ def actor_of(request: Request) -> Account:
     return actor
 
 
-def writer_of(actor: Annotated[Account, Depends(actor_of)]) -> Account:
+async def writer_of(actor: Annotated[Account, Depends(actor_of)]) -> Account:
     """Who asks, and may write."""
     if not actor.write:
         raise Refused(403, "Resource not accessible by personal access token")
     return actor
 
 
-def bot_of(request: Request, actor: Annotated[Account, Depends(actor_of)]) -> Account:
+async def bot_of(request: Request, actor: Annotated[Account, Depends(actor_of)]) -> Account:
     """The App: what only Apps may do is refused to everybody else."""
     if not actor.bot:
         raise Refused(403, "You must authenticate via a GitHub App.")
     return actor
 
 
-def app_of(request: Request) -> None:
+async def app_of(request: Request) -> None:
     """The App itself, by its JSON web token."""
     forge_of(request).check_app(token_of(request))
     request.state.actor = "app"
 
 
-def repository_of(request: Request, owner: str, name: str) -> Repository:
+async def repository_of(request: Request, owner: str, name: str) -> Repository:
     return forge_of(request).repository(f"{owner}/{name}")
 
 
@@ -98,7 +103,7 @@ async def body_of(request: Request) -> dict[str, Any]:
     return given
 
 
-TheForge = Annotated[Forge, Depends(forge_of)]
+TheForge = Annotated[Forge, Depends(_forge)]
 Actor = Annotated[Account, Depends(actor_of)]
 Writer = Annotated[Account, Depends(writer_of)]
 Bot = Annotated[Account, Depends(bot_of)]

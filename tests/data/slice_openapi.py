@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bot.forge.app import create_app
-from bot.forge.forge import Forge
+from bot.forge.app import application
 from bot.forge.web import PREFIX
 
 # The events and actions that the forge sends; a push has no actions.
@@ -67,8 +66,7 @@ def schema_of(node: Any) -> Any:
 
 def routes() -> set[tuple[str, str]]:
     """Method and path of every API route that the forge has, with GitHub's names for what is variable."""
-    app = create_app(Forge(Path("/nonexistent"), "http://forge"))
-    return {(method.lower(), path) for method, path in api_routes(app)}
+    return {(method.lower(), path) for method, path in api_routes(application())}
 
 
 def api_routes(app: Any) -> set[tuple[str, str]]:
