@@ -24,7 +24,7 @@ from bot.campaign.store import Store
 from bot.checks import spec_check, unjudged_check
 from bot.events import Event, Pushed
 from bot.evidence.notebook import Notebook
-from bot.hosting import PullRequest, Repository, TryLater
+from bot.hosting import Missing, PullRequest, Repository, TryLater
 from bot.specs import Survey, Trees, spec_named
 from runner.errors import FactoryError, FaultsError
 from runner.spec.load import LoadedSpec
@@ -169,7 +169,7 @@ class Dispatch:
         """The specs whose kernel, and nothing else of them, a commit would change. Who changes a spec has its kernel judged anew."""
         try:
             common = self.branches.clone.merge_base(base, survey.commit)
-        except FactoryError:
+        except Missing:
             common = base  # no common history: all of it would be new
         found = []
         for name, spec_hash in ((one.spec.id, one.spec_hash) for one in survey.specs):

@@ -165,7 +165,7 @@ class Repository(Protocol):
 class Clone(Protocol):
     """A clone without a working tree. Commits follow from what they are made of: made again, each is the same commit.
 
-    A commit that is newer than the last fetch is fetched when its files are asked for; `FactoryError` where the remote has it no more.
+    A commit that is newer than the last fetch is fetched when it is asked for; `Missing` where the remote has it no more.
     """
 
     def fetch(self) -> None:
@@ -181,7 +181,7 @@ class Clone(Protocol):
         """The paths in which two commits differ."""
 
     def merge_base(self, one: str, other: str) -> str:
-        """The best common ancestor."""
+        """The best common ancestor; `Missing` where there is none."""
 
     def commit(self, parent: str | None, changes: Mapping[str, bytes | None], message: str, *, when: str = "") -> str:
         """A commit on `parent` with these files written, or removed where they are None. `when` (ISO 8601) is its time."""

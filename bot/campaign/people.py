@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from bot.campaign.branches import EVIDENCE, SPECS
 from bot.campaign.state import Order
-from bot.hosting import Clone, PullRequest, Unfit
+from bot.hosting import Clone, Missing, PullRequest, Unfit
 from runner.candidate import Candidate, candidate_from_files
-from runner.errors import FactoryError, Fault, FaultsError
+from runner.errors import Fault, FaultsError
 from runner.identity import MANIFEST_NAME
 from runner.spec.models import Policy
 
@@ -50,8 +50,8 @@ def kernel_of(clone: Clone, base: str, pull: PullRequest, policy_of: Callable[[s
     """
     try:
         touched = [tuple(name.split("/", 2)) for name in clone.changed(clone.merge_base(base, pull.head), pull.head)]
-    except FactoryError:
-        return None  # a history without a common commit brings no kernel
+    except Missing:
+        return None  # a history without a common commit, or one that is gone by now, brings no kernel
     if not touched or any(len(parts) != 3 or parts[0] != SPECS for parts in touched):
         return None
     specs = {spec for _, spec, _ in touched}

@@ -153,7 +153,6 @@ class PullRequests:
                 self.repository.kept_comment(pull.number, comments.STATE, notices.not_merged(merge.message))
                 return Merged(merged=False, message=merge.message)
             request = self.repository.pull_request(pull.number)
-        self.branches.clone.fetch()
         sha = request.merge_commit or ""
         if self.branches.spec_hash(sha, order.spec) != order.spec_hash:
             self.repository.kept_comment(pull.number, comments.STATE, notices.spec_overtaken(order))
@@ -180,8 +179,10 @@ class PullRequests:
         return ()
 
     def unchanged(self, order: Order) -> str:
-        """The default branch's commit, where the spec is still the one that the campaign is about; `Changed` where it isn't."""
-        self.branches.clone.fetch()
+        """The default branch's commit, where the spec is still the one that the campaign is about; `Changed` where it isn't.
+
+        What stands where is asked of the forge. The clone only has what commits hold, and fetches one that it lacks.
+        """
         commit = self.repository.default_branch().sha
         now = self.branches.spec_hash(commit, order.spec)
         if now is None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bot.github.git import Clone
+from bot.hosting import Missing
 from runner.errors import FactoryError
 
 
@@ -66,6 +68,51 @@ def test_a_newer_commit_is_fetched_and_one_that_is_gone_is_not_empty(clone: Clon
     for ask in (other.tree, other.tree_id):
         with pytest.raises(FactoryError, match="commit 123412341234 is on no branch"):
             ask("1234" * 10, "k")
+
+
+def test_whatever_names_a_newer_commit_fetches_it_first(clone: Clone, remote: Path, tmp_path: Path) -> None:
+    first = clone.commit(None, {"x": b"1"}, "first")
+    clone.push(f"{first}:refs/heads/main")
+    asked: dict[str, Callable[[Clone, str], object]] = {
+        "merge_base": lambda other, new: other.merge_base(first, new) == first,
+        "changed": lambda other, new: other.changed(first, new) == ["x"],
+        "commit": lambda other, new: other.changed(new, other.commit(new, {"y": b"3"}, "third")) == ["y"],
+        "export": lambda other, new: other.export(new, "", tmp_path / "out") is None,
+    }
+    for number, (name, ask) in enumerate(asked.items()):
+        other = Clone(tmp_path / name, f"file://{remote}", lambda: "t")
+        other.fetch()
+        second = clone.commit(first, {"x": b"2"}, "second", when=f"2026-11-30T10:00:0{number}+00:00")
+        clone.push(f"+{second}:refs/heads/main")
+        assert ask(other, second), name
+
+
+def test_only_what_is_gone_or_unrelated_is_missing(clone: Clone, remote: Path) -> None:
+    first, stranger = clone.commit(None, {"x": b"1"}, "first"), clone.commit(None, {"x": b"2"}, "stranger")
+    clone.push(f"{first}:refs/heads/main")
+    with pytest.raises(Missing, match="no history in common"):
+        clone.merge_base(first, stranger)
+    for ask in (clone.merge_base, clone.changed):
+        with pytest.raises(Missing, match="commit 123412341234 is on no branch"):
+            ask(first, "1234" * 10)
+    remote.rename(remote.with_name("away"))
+    with pytest.raises(FactoryError, match="git fetch") as failed:
+        clone.merge_base(first, "1234" * 10)
+    assert not isinstance(failed.value, Missing), "what can't be fetched now may be there"
+
+
+def test_a_folder_is_only_what_git_has_as_one(clone: Clone) -> None:
+    odd = "a*b\n:(top)"
+    commit = clone.commit(
+        None, {"k/x": b"1", f"{odd}/-r/y": b"2", "file": b"3", "k2/.gitattributes": b"* text eol=crlf\n", "k2/z": b"\n"}, "m"
+    )
+    assert clone.tree(commit, "k2") == {".gitattributes": b"* text eol=crlf\n", "z": b"\n"}
+    assert clone.tree(commit, odd) == {"-r/y": b"2"}
+    assert clone.tree_id(commit, "k") == clone.tree_id(commit, "k/")
+    assert clone.tree(commit, f"{odd}/-r") == {"y": b"2"}
+    for none in ("file", "nothing", "k/x", "-r", "*", "k/x/y"):
+        assert (clone.tree_id(commit, none), clone.tree(commit, none)) == (None, {})
+    assert sorted(clone.tree(commit, "")) == sorted(["k/x", f"{odd}/-r/y", "file", "k2/.gitattributes", "k2/z"])
 
 
 def test_only_plain_files_are_exported(clone: Clone, remote: Path, tmp_path: Path) -> None:
