@@ -14,6 +14,9 @@ from runner.errors import FactoryError, Fault
 from runner.lint import lint_paths, spec_folders
 from runner.spec.load import LoadedSpec, load_spec
 
+# So many commits' surveys are remembered.
+SURVEYS = 16
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -30,6 +33,8 @@ class Trees:
     def __init__(self, clone: Clone, folder: Path) -> None:
         self.clone = clone
         self.folder = folder
+        # Commits without a fault: to lint may mean to build every kernel. A fault may be the machine's own, so it is looked for again.
+        self._sound: dict[str, Survey] = {}
 
     def specs(self, commit: str) -> Path:
         """The commit's `kernel-specs`; an empty folder where it has none."""
@@ -51,6 +56,7 @@ class Trees:
 
     def forget(self, commit: str) -> None:
         """Remove the copy of a commit that nothing begins from. Asked for again, it is made again."""
+        self._sound.pop(commit, None)
         shutil.rmtree(self.folder / commit, ignore_errors=True)
 
     def survey(self, commit: str) -> Survey:
@@ -62,6 +68,8 @@ class Trees:
             return Survey(commit, (), (Fault(SPECS, 1, 1, str(error)),))
         except FactoryError:
             return Survey(commit, (), ())
+        if commit in self._sound:
+            return self._sound[commit]
         faults: list[Fault] = []
         valid: list[LoadedSpec] = []
         for folder in folders:
@@ -69,7 +77,12 @@ class Trees:
             faults += [Fault(_named(root, fault.file), fault.line, fault.column, fault.message) for fault in wrong]
             if not wrong:
                 valid.append(load_spec(folder))
-        return Survey(commit, tuple(valid), tuple(faults))
+        survey = Survey(commit, tuple(valid), tuple(faults))
+        if not faults:
+            if len(self._sound) >= SURVEYS:
+                self._sound.clear()
+            self._sound[commit] = survey
+        return survey
 
 
 def _named(root: Path, file: str) -> str:

@@ -44,6 +44,7 @@ from bot.evidence.novelty import is_known, normalized_hash
 from bot.evidence.remark import Remark
 from runner.candidate import Candidate, read_candidate
 from runner.errors import FactoryError
+from runner.identity import spec_hash
 from runner.spec.load import LoadedSpec, load_spec
 from runner.spec.models import AgentSpec
 
@@ -83,6 +84,7 @@ class Steps:
         self.watch = watch
         self.make_agent = make_agent
         self._agents: dict[str, Agent] = {}
+        self._loaded: LoadedSpec | None = None
         self._journal = Journal(notebook, store, watch)
 
     def plan(self, order: Order) -> Plan:
@@ -234,8 +236,11 @@ class Steps:
         return timed.model_copy(update={"files": tuple(dict.fromkeys((*timed.files, *files)))})
 
     def _spec(self, order: Order) -> LoadedSpec:
+        """The spec as it is now; where its hash is the one that was loaded last, it is not parsed again."""
+        spec = self._loaded
         try:
-            spec = load_spec(self.folder)
+            if spec is None or spec_hash(self.folder) != spec.spec_hash:
+                spec = self._loaded = load_spec(self.folder)
         except FactoryError as error:
             raise Changed(StopReason.SPEC_CHANGED, f"the spec can no longer be read: {error}") from error
         if spec.spec_hash != order.spec_hash:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from runner.candidate import Candidate, read_candidate, write_candidate
+from runner.candidate import Candidate, candidate_from_files, read_files, write_candidate
 from runner.errors import FactoryError
 from runner.result import Result
 from runner.spec.models import Policy
@@ -27,6 +27,8 @@ from runner.tuning import Trial
 
 # The bounds of what the store may hold; a spec's own were checked when the candidate came in.
 STORED = Policy(max_files=64, max_bytes=4_000_000)
+# So many candidates are kept as they were read, to be compared with their files instead of parsed again.
+CANDIDATES = 64
 _TRIALS = TypeAdapter(tuple[Trial, ...])
 
 
@@ -54,6 +56,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._read: dict[tuple[str, Policy], Candidate] = {}
 
     def candidate_folder(self, tree: str) -> Path:
         """Where the candidate with this tree lies."""
@@ -69,11 +72,18 @@ class Store:
     def candidate(self, tree: str, policy: Policy) -> Candidate:
         """The candidate with this tree, read again from its files."""
         folder = self.candidate_folder(tree)
-        candidate = read_candidate(folder, policy)
+        files = read_files(folder, policy)
+        kept = self._read.get((tree, policy))
+        if kept is not None and kept.files == files:
+            return kept
+        candidate = candidate_from_files(files, str(folder), policy)
         if candidate.tree != tree:
             raise FactoryError(
                 f"{folder} was changed: its files have the tree {candidate.tree}. Remove the folder and run the campaign again"
             )
+        if len(self._read) >= CANDIDATES:
+            self._read.clear()
+        self._read[tree, policy] = candidate
         return candidate
 
     def put_result(self, experiment: str, result: Result) -> str:

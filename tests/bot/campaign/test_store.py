@@ -44,6 +44,22 @@ def test_a_changed_candidate_is_refused(tmp_path: Path, spec: LoadedSpec, champi
         store.candidate(champion.tree, spec.spec.policy)
 
 
+def test_a_candidate_that_is_changed_after_it_was_read_is_refused_and_taken_again_when_mended(
+    tmp_path: Path, spec: LoadedSpec, champion: Candidate
+) -> None:
+    store, policy = Store(tmp_path / "state"), spec.spec.policy
+    source = store.candidate_folder(store.put_candidate(champion)) / "twice.cpp"
+    first, text = store.candidate(champion.tree, policy), source.read_text()
+    assert store.candidate(champion.tree, policy) is first
+    source.write_text(text + "// changed\n")
+    with pytest.raises(FactoryError, match="was changed"):
+        store.candidate(champion.tree, policy)
+    source.write_text(text)
+    assert store.candidate(champion.tree, policy) == champion
+    with pytest.raises(FactoryError, match="more than 1 bytes"):
+        store.candidate(champion.tree, policy.model_copy(update={"max_bytes": 1}))
+
+
 def test_a_result_is_found_by_hash_and_by_experiment(tmp_path: Path, spec: LoadedSpec, champion: Candidate) -> None:
     store, result = Store(tmp_path / "state"), judged(spec, champion)
     sha = store.put_result("c/0/champion/0", result)
