@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from specs import SPEC, write_spec
+from specs import BRIEF, state_in, write_spec
 
 from runner.baseline import Chooser, find_baseline
 from runner.errors import FactoryError
@@ -21,7 +22,7 @@ from runner.targets.protocol import Configs, Target, Worker
 from runner.targets.registry import target_for
 from runner.timing import Timer
 
-TWO = SPEC.replace("  - {name: torch, ", "  - {name: torch in steps, entry: baselines.py:steps}\n  - {name: torch, ")
+TWO = BRIEF.replace("  - {name: torch, ", "  - {name: torch in steps, entry: baselines.py:steps}\n  - {name: torch, ")
 BASELINES = """\
 import torch
 
@@ -36,10 +37,11 @@ def steps(x, shift, y, factor):
 """
 
 
-@pytest.fixture
-def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoadedSpec:
-    monkeypatch.setenv("KERNEL_FACTORY_STATE", str(tmp_path / "state"))
-    return write_spec(tmp_path, TWO, baselines=BASELINES)
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoadedSpec]:
+    """The spec of all tests, which share the process with PyTorch in it. Each keeps its choices in a folder of its own."""
+    with state_in(tmp_path_factory.mktemp("state")):
+        yield write_spec(tmp_path_factory.mktemp("two"), TWO, baselines=BASELINES)
 
 
 def chooser(loaded: LoadedSpec, folder: Path, *, renew: bool = False, fresh: bool = False) -> Chooser:

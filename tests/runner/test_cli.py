@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from specs import LAUNCH, write_kernel, write_spec
+from specs import BRIEF, LAUNCH, state_in, write_kernel, write_spec
 from test_correctness import whole
 from typer.testing import CliRunner
 
@@ -17,15 +19,27 @@ from runner.cli import app, main, parse_axes
 from runner.doctor import Check
 from runner.errors import FactoryError
 from runner.result import load_result, write_result
+from runner.state import state_folder
 
 runner = CliRunner()
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The current folder of all tests and their state folder, so that they share the process with PyTorch in it."""
+    with state_in(tmp_path_factory.mktemp("state")):
+        yield tmp_path_factory.mktemp("place")
+
+
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNEL_FACTORY_STATE", str(tmp_path / "state"))
-    monkeypatch.chdir(tmp_path)
-    write_spec(tmp_path)
+def fresh_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder with the spec as it was, and nothing else."""
+    for path in [*place.iterdir(), *place.glob("scale-cpu/results")]:
+        if path.name != "scale-cpu":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.rmtree(state_folder() / "baselines", ignore_errors=True)
+    monkeypatch.chdir(place)
+    write_spec(place, BRIEF)
 
 
 def call(*words: str, status: int = 0) -> str:
