@@ -17,10 +17,10 @@ from runner.spec.load import load_spec
 from runner.verdict import Verdict
 
 
-@pytest.fixture
-def won(tmp_path: Path) -> Field:
-    """A field on which a campaign was won."""
-    made = field(tmp_path)
+@pytest.fixture(scope="module")
+def won(tmp_path_factory: pytest.TempPathFactory) -> Field:
+    """A field on which a campaign was won, for tests that only look at it."""
+    made = field(tmp_path_factory.mktemp("won"))
     assert made.run() == 0
     return made
 
@@ -83,16 +83,18 @@ def test_no_database_holds_samples(won: Field) -> None:
     assert not any('"samples"' in output for output in outputs)
 
 
-def test_the_next_campaign_begins_with_the_winner_and_the_evidence(won: Field) -> None:
-    first, kernel = won.summary(), won.kernel_tree()
-    assert won.run() == 0
-    second = won.summary()
+def test_the_next_campaign_begins_with_the_winner_and_the_evidence(tmp_path: Path) -> None:
+    made = field(tmp_path)
+    assert made.run() == 0
+    first, kernel = made.summary(), made.kernel_tree()
+    assert made.run() == 0
+    second = made.summary()
     assert second["campaign"].startswith("double-formula-2-")
     # The new champion meets the bar, so a winner must beat it, over the baseline and over the champion.
-    made = [experiment for experiment in won.experiments() if experiment.campaign == second["campaign"]]
-    assert (made[0].agent, made[0].verdict, made[0].kernel_tree) == ("champion", Verdict.ACCEPTED, kernel)
+    its = [experiment for experiment in made.experiments() if experiment.campaign == second["campaign"]]
+    assert (its[0].agent, its[0].verdict, its[0].kernel_tree) == ("champion", Verdict.ACCEPTED, kernel)
     assert second["winner"] is None or second["winner"]["speedup"] > first["winner"]["speedup"]
-    screened = [tuple(experiment.knobs.items()) for experiment in won.experiments() if experiment.tier == "screening"]
+    screened = [tuple(experiment.knobs.items()) for experiment in made.experiments() if experiment.tier == "screening"]
     assert len(set(screened)) >= len(screened) - 2, "the second campaign tried again what the first had tried"
 
 

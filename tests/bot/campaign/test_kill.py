@@ -39,7 +39,7 @@ class Scenario:
 # The champion of a second campaign meets the bar: its winner is confirmed over the champion too. A bar of 9 is never reached.
 SCENARIOS = [Scenario("first", SEEDS), Scenario("second", 4, number=2), Scenario("hopeless", 2, min_speedup=9.0)]
 # So many seeds of each in every run of the tests; all with the whole suite.
-ALWAYS = 6
+ALWAYS = 3
 CASES = [
     pytest.param(scenario, seed, id=f"{scenario.name}-{seed}", marks=[] if seed < ALWAYS else pytest.mark.suite)
     for scenario in SCENARIOS
