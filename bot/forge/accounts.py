@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import secrets
 import time
@@ -25,7 +26,7 @@ class Accounts:
         self.accounts: dict[str, Account] = {}
         self._ids = itertools.count(1001)
         self._tokens: dict[str, tuple[Account, float | None]] = {}
-        self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        self._key = _key()
         self.bot = self.account(f"{APP_SLUG}[bot]", write=True, bot=True)
 
     @property
@@ -79,3 +80,9 @@ class Accounts:
             raise Refused(404, "Integration not found")
         if claims["exp"] > time.time() + 660:
             raise Refused(401, "'Expiration time' claim ('exp') is too far in the future")
+
+
+@functools.cache
+def _key() -> rsa.RSAPrivateKey:
+    """The App's key on every forge of this process: to make one takes longer than all else that a forge begins with."""
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)

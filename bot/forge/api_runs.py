@@ -160,9 +160,9 @@ def workflow(forge: TheForge, actor: Actor, repository: TheRepository, workflow:
 
 def _workflow(bare: Bare, repository: Repository, asked: str) -> str:
     """The file on the default branch that a name or a number stands for. Raises `Refused` (404) where there is none."""
-    for path in bare.git("ls-tree", "--name-only", "-z", bare.head(repository.default_branch) or "", ".github/workflows/").split("\0"):
-        name = path.rpartition("/")[2]
-        if name and asked in (name, str(workflow_id(name))):
+    head = bare.head(repository.default_branch)
+    for name in bare.names(head, ".github/workflows") if head is not None else ():
+        if asked in (name, str(workflow_id(name))):
             return name
     raise Refused(404, "Not Found")
 

@@ -180,6 +180,11 @@ class Bare:
         """The files that two commits differ in, each named by its SHA."""
         return _changed(self.folder, before, after)
 
+    def names(self, commit: str, folder: str) -> list[str]:
+        """The names of what lies in a folder of a commit, which is named by its SHA."""
+        paths = self._answer("ls-tree", "--name-only", "-z", commit, f"{folder}/", settled=_SHA.fullmatch(commit) is not None)
+        return [path.rpartition("/")[2] for path in paths.split("\0") if path]
+
     def file(self, commit: str, path: str) -> bytes | None:
         """A file of a commit."""
         done = subprocess.run(

@@ -50,7 +50,21 @@ from bot.webhook import create_app
 from runner.identity import harness_hash
 
 # What the steps import when they first need it is imported before any child is made.
-for late in ("bot.dashboard.lessons", "bot.dashboard.results", "bot.evidence.lessons", "runner.strategies"):
+for late in (
+    "bot.dashboard.lessons",
+    "bot.dashboard.results",
+    "bot.evidence.lessons",
+    "runner.strategies",
+    # And what serving, and the engine's database, need.
+    "anyio._backends._asyncio",
+    "dbos._sys_db_sqlite",
+    "pydantic.v1",
+    "sqlalchemy.dialects.sqlite",
+    "uvicorn.lifespan.off",
+    "uvicorn.loops.auto",
+    "uvicorn.protocols.http.auto",
+    "uvicorn.protocols.websockets.auto",
+):
     importlib.import_module(late)
 
 # How often the engine and the driver look, where a second is usual: quick, and not so often that looking is what takes the time.
@@ -101,7 +115,7 @@ def service_of(asked: dict[str, Any]) -> service.Service:
     def evaluation(journal: Journal, store: Store) -> EvaluatePort:
         if not asked["runs"]:
             return LocalEvaluation(FormulaBench(), journal, store)
-        bench, patience = FormulaBench(harness_hash()), Patience(poll=0.02, queue=asked["queue"], overrun=asked["queue"])
+        bench, patience = FormulaBench(harness_hash()), Patience(poll=0.05, queue=asked["queue"], overrun=asked["queue"])
         # The formula has no samples that a result could be held against.
         return ActionsEvaluation(repository, clone, journal, store, login=login, gate=bench, patience=patience, doubts=lambda *_: ())
 
