@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -32,6 +33,7 @@ MAX_BYTES = 1_000_000
 MAX_DEPTH = 24
 MAX_VALUES = 10_000
 MAX_DIGITS = 30
+KEPT = 64  # sources that were read last
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
@@ -72,8 +74,12 @@ class Source:
             path = path[:-1]
 
 
+@lru_cache(maxsize=KEPT)
 def read_yaml(data: bytes, file: str) -> Source:
-    """Read one YAML document. Raises `FaultsError` where no data can be had at all; `file` is how faults name the file."""
+    """Read one YAML document. Raises `FaultsError` where no data can be had at all; `file` is how faults name the file.
+
+    What was read last is kept, since a search reads one manifest for each of its points: nobody may change what is returned.
+    """
     text = _decode(data, file)
     faults: list[Fault] = []
     try:

@@ -164,3 +164,10 @@ def test_values_are_described_in_the_words_of_yaml() -> None:
         "a mapping",
     ]
     assert len(describe("x" * 1000)) < 60
+
+
+def test_what_was_read_is_kept_by_its_bytes_and_its_name() -> None:
+    data = b"a: [1, 2]\n"
+    assert read_yaml(data, "kept.yaml") is read_yaml(bytes(bytearray(data)), "kept.yaml")
+    assert read_yaml(data, "other.yaml").fault(("a",), "odd").file == "other.yaml"
+    assert read_yaml(b"a: [1, 3]\n", "kept.yaml").data == {"a": [1, 3]}
