@@ -38,8 +38,8 @@ ATTACKS = {
     "link": "[text](https://evil.example) ![picture](//evil.example/x.png) <https://evil.example> www.evil.example",
     "directions": "\u202eright to left\u200b zero\u2066 width\ufeff \x00 \x1b[31m",
     "emphasis": "**bold** _italic_ ~~gone~~ $x$ :tada: &#64;octocat",
-    "long": "@octocat closes #1 | ` <!-- " * 37_000,
-    "long lines": "@octocat closes #1 | ``` <!--\n" * 35_000,
+    "long": "@octocat closes #1 | ` <!-- " * 9_000,
+    "long lines": "@octocat closes #1 | ``` <!--\n" * 9_000,
 }
 
 

@@ -25,7 +25,13 @@ def lint(folder: Path) -> list[str]:
     return [str(fault).replace(f"{folder}/", "") for fault in lint_paths([folder])]
 
 
-@pytest.mark.parametrize("folder", [*spec_folders(ROOT / "kernel-specs"), GOOD], ids=lambda folder: folder.name)
+def of_this_repository() -> list[object]:
+    """The siblings for Blackwell with the whole suite: that they are copies, and that their champions build, is tested with the specs."""
+    folders = [*spec_folders(ROOT / "kernel-specs"), GOOD]
+    return [pytest.param(one, id=one.name, marks=pytest.mark.suite if one.name.endswith("-b200") else ()) for one in folders]
+
+
+@pytest.mark.parametrize("folder", of_this_repository())
 def test_the_specs_of_this_repository_are_sound(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "target: sm_" in (folder / "spec.yaml").read_text():
         pytest.importorskip("cuda.bindings")
