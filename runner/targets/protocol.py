@@ -20,15 +20,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
-
-import torch
+from typing import TYPE_CHECKING, Protocol
 
 from runner.candidate import Candidate
 from runner.manifest import KnobValue
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Baseline
 from runner.spec.workload import Workload
+
+if TYPE_CHECKING:  # policy and build do without PyTorch, whose import takes longer than they do
+    import torch
 
 
 @dataclass(frozen=True)

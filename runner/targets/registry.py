@@ -7,12 +7,13 @@ from functools import lru_cache
 
 from runner.errors import FactoryError
 from runner.spec.models import Spec
-from runner.targets.cpu.target import CpuTarget
 from runner.targets.protocol import Target
 
 
 @lru_cache(maxsize=1)
 def _cpu() -> Target:
+    from runner.targets.cpu.target import CpuTarget
+
     return CpuTarget()
 
 

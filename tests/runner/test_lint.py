@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,14 @@ def test_the_specs_of_this_repository_are_sound(folder: Path, monkeypatch: pytes
         # Facts about SASS double a build's time, and are no matter of soundness.
         monkeypatch.setattr("runner.targets.cuda.build.disassembler", lambda: None)
     assert lint_paths([folder]) == []
+
+
+def test_a_spec_for_a_cpu_is_linted_without_importing_torch() -> None:
+    """The import takes several times as long as the rest, and a person waits for it."""
+    code = "import sys; from pathlib import Path; from runner.lint import lint_paths\n"
+    code += "print(lint_paths([Path('kernel-specs/rmsnorm-cpu')]), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[] False\n"
 
 
 def test_a_path_is_a_folder_a_file_or_a_folder_of_folders(copy: Path) -> None:

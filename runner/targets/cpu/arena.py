@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from runner.targets.cpu import memory
 from runner.targets.protocol import Placement
+
+if TYPE_CHECKING:
+    import torch
 
 PAGE = 4096
 CONTROL_BYTES = 16 * PAGE
@@ -136,6 +138,8 @@ class Arena:
     def tensor(self, place: Place, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
         """A view of a tensor's memory."""
         part = self._memory[place.start : place.start + place.size]
+        import torch  # here, since a build needs the plan of an arena and no PyTorch
+
         kind: torch.dtype = getattr(torch, dtype)
         if place.size == 0:
             return torch.empty(shape, dtype=kind)

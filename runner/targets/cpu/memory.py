@@ -12,7 +12,6 @@ import os
 import threading
 
 import numpy as np
-import torch
 
 from runner.errors import FactoryError
 
@@ -25,6 +24,8 @@ class SharedMemory:
     """A sealed memory file of `size` bytes with the judge's view of it, as bytes and as a tensor."""
 
     def __init__(self, size: int) -> None:
+        import torch  # here, since a build imports this module and needs no PyTorch
+
         self.size = size
         self.fd = os.memfd_create("kernel-factory", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:

@@ -1,9 +1,13 @@
-"""Target `cpu`, as the judge sees it: see `runner.targets.protocol.Target`."""
+"""Target `cpu`, as the judge sees it: see `runner.targets.protocol.Target`.
+
+What a worker needs is imported when one is opened: it takes PyTorch, whose import takes longer than policy and build, which do without.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from runner import sandbox
 from runner.candidate import Candidate
@@ -12,11 +16,11 @@ from runner.manifest import KnobValue
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Baseline
 from runner.spec.workload import Workload
-from runner.targets.cpu import build, copies, device, policy, shim
-from runner.targets.cpu.baselines import prepare
-from runner.targets.cpu.launching import Program, open_worker
-from runner.targets.cpu.worker import NativeWorker
+from runner.targets.cpu import build, device, policy, shim
 from runner.targets.protocol import Binary, Configs, Device, Placement
+
+if TYPE_CHECKING:
+    from runner.targets.cpu.worker import NativeWorker
 
 
 class CpuTarget:
@@ -63,6 +67,9 @@ class CpuTarget:
         fresh: bool = True,
     ) -> NativeWorker:
         """See the Protocol. Every process is fresh."""
+        from runner.targets.cpu.launching import Program, open_worker
+        from runner.targets.cpu.worker import NativeWorker
+
         sandbox.probe()
         build.require_runnable(build.architecture(candidate.manifest.build, binary.knobs))
         program = Program(binary.path, shim.ENTRY, shim.call_of(candidate.manifest, binary.knobs, workload))
@@ -71,6 +78,8 @@ class CpuTarget:
 
     def open_baseline(self, baseline: Baseline, spec: LoadedSpec, workload: Workload, slots: int, config: str = "") -> NativeWorker:
         """See the Protocol. There is no `config` but the baseline's own choice."""
+        from runner.targets.cpu.baselines import prepare
+
         sandbox.probe()
         return prepare.open_baseline(baseline, spec, workload, slots)
 
@@ -80,13 +89,19 @@ class CpuTarget:
 
     def baseline_config(self, baseline: Baseline, spec: LoadedSpec, workload: Workload) -> str:
         """See the Protocol."""
+        from runner.targets.cpu.baselines import prepare
+
         return prepare.plan_for(baseline, spec, workload).config
 
     def open_copy(self, name: str, workload: Workload, slots: int) -> NativeWorker:
         """See the Protocol."""
+        from runner.targets.cpu import copies
+
         sandbox.probe()
         return copies.open_copy(name, workload, slots)
 
     def copies(self) -> Sequence[str]:
         """See the Protocol."""
+        from runner.targets.cpu import copies
+
         return copies.names()
