@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.campaign.branches import SPECS
-from bot.hosting import Clone, Unfit
+from bot.hosting import Clone, Missing, Unfit
 from runner.errors import FactoryError, Fault
 from runner.lint import lint_paths, spec_folders
 from runner.spec.load import LoadedSpec, load_spec
@@ -60,12 +60,15 @@ class Trees:
         shutil.rmtree(self.folder / commit, ignore_errors=True)
 
     def survey(self, commit: str) -> Survey:
-        """Check every spec of a commit, and every kernel in them."""
+        """Check every spec of a commit, and every kernel in them. A commit that is gone has none; whatever else fails is raised."""
         try:
             root = self.specs(commit)
-            folders = spec_folders(root)
         except Unfit as error:
             return Survey(commit, (), (Fault(SPECS, 1, 1, str(error)),))
+        except Missing:
+            return Survey(commit, (), ())
+        try:
+            folders = spec_folders(root)
         except FactoryError:
             return Survey(commit, (), ())
         if commit in self._sound:

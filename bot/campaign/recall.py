@@ -16,7 +16,7 @@ from bot.campaign.people import number_of
 from bot.campaign.records import Record, recorded
 from bot.campaign.state import Order, Pull, Waiting, Winner
 from bot.campaign.store import STORED, Store
-from bot.hosting import PullRequest, Repository
+from bot.hosting import Missing, PullRequest, Repository
 from bot.specs import Trees, spec_named
 from runner.candidate import candidate_from_files
 from runner.errors import FactoryError
@@ -32,15 +32,19 @@ def recalled(repository: Repository) -> Sequence[Record]:
 def recovered(repository: Repository, branches: Branches, trees: Trees, store: Store, record: Record, base: str, bot: str) -> Order | None:
     """The order of a campaign that had not ended: it goes on from the winner that waits, or else from its beginning.
 
-    None where it is not what the bot itself would order. `base` is the default branch's commit.
+    None where it is not what the bot itself would order. `base` is the default branch's commit. Raises `FactoryError` where that can't be
+    told now.
     """
     told = record.order
     try:
         if branches.clone.merge_base(base, told.commit) != told.commit:
             return None
         spec = spec_named(trees.survey(told.commit), told.spec)
-        if spec is None:
-            return None
+    except (Missing, ValueError):
+        return None
+    if spec is None:
+        return None
+    try:
         order = hosted_order(spec, store, told.number, told.commit, told.submission)
         if datetime.fromisoformat(told.started).tzinfo is None:
             return None

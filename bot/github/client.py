@@ -16,6 +16,7 @@ from github.Organization import Organization
 from github.PaginatedList import PaginatedList
 from github.PullRequest import PullRequest as GithubPull
 from github.Repository import Repository as GithubRepository
+from github.Requester import Requester
 
 from bot import hosting
 from bot.github.asking import Asking
@@ -31,6 +32,13 @@ CUT = "\n\n… cut: GitHub takes no more."
 WRITERS = ("admin", "maintain", "write")
 REVIEWERS = 3
 MERGE_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+class _Listed(Issue):
+    """An issue of a list, which holds all of it. PyGithub would ask for each that is no pull request again, to see whether it is one."""
+
+    def __init__(self, requester: Requester, headers: dict[str, str | int], attributes: dict[str, Any]) -> None:
+        super().__init__(requester, headers, attributes, completed=True)
 
 
 class Repository(Runs, Checks):
@@ -85,7 +93,7 @@ class Repository(Runs, Checks):
 
     def open_pull_request(self, branch: str, title: str, body: str) -> PullRequest:
         """The open pull request of a branch into the default branch, made where there is none."""
-        base = self.default_branch().name
+        base = self.asking.read(f"the repository {self.name}", lambda github: github.get_repo(self.name).default_branch)
         owner = self.name.partition("/")[0]
 
         def look(github: Github) -> PullRequest | None:
@@ -222,7 +230,7 @@ class Repository(Runs, Checks):
 
         def look(github: Github) -> Issue | None:
             mine = {"state": "all", "creator": self.access.login(), "sort": "created", "direction": "asc"}
-            issues = PaginatedList(Issue, github.requester, f"/repos/{self.name}/issues", mine)
+            issues = PaginatedList(_Listed, github.requester, f"/repos/{self.name}/issues", mine)
             own = (issue for issue in issues if issue.pull_request is None and self._own(issue.user))
             return next((issue for issue in own if _hidden(marker) in (issue.body or "")), None)
 
@@ -240,7 +248,7 @@ class Repository(Runs, Checks):
 
         def read(github: Github) -> list[hosting.Issue]:
             mine = {"state": "all", "creator": self.access.login(), "sort": "created", "direction": "asc"}
-            issues = PaginatedList(Issue, github.requester, f"/repos/{self.name}/issues", mine)
+            issues = PaginatedList(_Listed, github.requester, f"/repos/{self.name}/issues", mine)
             own = [issue for issue in issues if issue.pull_request is None and self._own(issue.user)]
             return [hosting.Issue(one.number, "open" if one.state == "open" else "closed", one.body or "") for one in own]
 

@@ -1,4 +1,5 @@
-"""The specs of commits: what is sound is checked once, what has faults each time, and a copy that was forgotten is made again."""
+"""The specs of commits: what is sound is checked once, what has faults each time, a copy that was forgotten is made again, and a commit
+that can't be had now is none without specs."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from formula import write_spec
 from bot import specs
 from bot.github.git import Clone
 from bot.specs import Trees
+from runner.errors import FactoryError
 from runner.lint import lint_paths
 
 
@@ -35,3 +37,13 @@ def test_a_sound_commit_is_checked_once_and_one_with_faults_each_time(tmp_path: 
     assert trees.survey(sound) == first
     assert first.specs[0].folder.is_dir()
     assert checked == [sound, broken, broken, sound]
+
+
+def test_a_commit_that_is_gone_has_no_specs_and_one_that_cannot_be_fetched_is_an_error(tmp_path: Path) -> None:
+    remote = tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", str(remote)], check=True)
+    trees = Trees(Clone(tmp_path / "clone", f"file://{remote}", lambda: "t"), tmp_path / "trees")
+    assert trees.survey("1" * 40).specs == ()
+    remote.rename(tmp_path / "elsewhere.git")
+    with pytest.raises(FactoryError, match="fetch"):
+        trees.survey("1" * 40)
