@@ -34,7 +34,7 @@ campaign: $(VENV)/.campaign
 
 test: $(VENV)/.dev
 	$(PY) -m pytest -n 3 --dist worksteal --durations=25 -m "not measures and not suite" $(ARGS)
-	$(PY) -m pytest -m measures $(ARGS)
+	$(PY) -m pytest -m measures --durations=10 $(ARGS) $$(grep -rl 'mark\.measures' tests --include='test_*.py')
 
 # Every case and control of the adversarial suite, as this user and (from root) as an ordinary one, every seed at which a
 # campaign is killed, and every misbehaviour of the forge: about half an hour.

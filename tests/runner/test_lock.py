@@ -17,7 +17,8 @@ from runner.errors import FactoryError
 
 
 @pytest.fixture
-def device() -> Iterator[str]:
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(lock, "FOLDERS", (Path("/run/lock"), Path("/tmp")))
     name = f"test-{os.getpid()}"
     yield name
     lock.lock_path(name).unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import FACTOR, Bench, values
+from scale_bench import FACTOR, Bench, values
 
 from runner.errors import FactoryError
 from runner.spec.models import Baseline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Bench
+from scale_bench import Bench
 
 from runner.targets.cpu import copies
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HONEST, Bench
+from scale_bench import HONEST, Bench
 
 from runner.targets.cpu import build, features
 from runner.verdict import Rejected, Verdict

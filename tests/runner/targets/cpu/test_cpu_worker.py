@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import FACTOR, HONEST, LAUNCH, Bench, values
+from scale_bench import FACTOR, HONEST, LAUNCH, Bench, values
 
 from runner.targets.cpu import memory
 from runner.targets.protocol import Placement
@@ -178,7 +178,7 @@ def test_nothing_outlives_a_judge_that_is_killed(bench: Bench, state: Path) -> N
     script = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from conftest import HONEST, LAUNCH, Bench, values
+from scale_bench import HONEST, LAUNCH, Bench, values
 from runner.spec.load import LoadedSpec
 from runner.spec.models import Spec
 from runner.targets.cpu.target import CpuTarget

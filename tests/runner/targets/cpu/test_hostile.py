@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import FACTOR, Bench, values
+from scale_bench import FACTOR, Bench, values
 
 from runner.targets.cpu.worker import NativeWorker
 from runner.targets.protocol import Placement

@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from conftest import Bench
+from scale_bench import Bench
 
 from runner.manifest import Manifest
 from runner.targets.cpu import shim
