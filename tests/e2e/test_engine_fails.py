@@ -16,7 +16,7 @@ from bot import service
 from bot.service import HostedEngine
 
 
-@pytest.mark.parametrize("kind", ["engine", "workflow"])
+@pytest.mark.parametrize("kind", [pytest.param("engine", marks=pytest.mark.suite), "workflow"])
 def test_a_campaign_goes_on_after_a_failure_outside_its_steps(stand: Stand, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     here = Path(__file__).parent
     paths = os.pathsep.join(map(str, (here, ROOT / "tests" / "bot" / "campaign", *filter(None, [os.environ.get("PYTHONPATH")]))))

@@ -117,7 +117,7 @@ def test_the_champion_builds_for_blackwell_without_spills(name: str, monkeypatch
     assert facts["spill_stores"] == facts["spill_loads"] == 0
 
 
-@pytest.mark.parametrize("name", ["rmsnorm-b200", "rmsnorm-bwd-h100"])
+@pytest.mark.parametrize("name", [pytest.param("rmsnorm-b200", marks=pytest.mark.suite), "rmsnorm-bwd-h100"])
 def test_a_point_of_the_seed_builds_without_spills(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("cuda.bindings")
     monkeypatch.setenv(VARIABLE, str(tmp_path))
