@@ -43,7 +43,7 @@ BEHIND_POLICY = r"^(15-aliased|16-e|16-s|22-state|26|27|30|31|35-h|36-[as]|42)"
 # Every way to make a compiler read: #include, #embed, .incbin, pragmas, line markers, links, defines.
 READS_FILES = r"^(39-link|41-(?!template|constant|macro|huge|flood|recursive))"
 
-CONTROLS = 3  # that one run of the tests draws
+CONTROLS = 2  # that one run of the tests draws
 PARTS = 3
 # Wrong or late because of threads of their own: on a busy machine these may be as good as right for a while.
 ABOUT_THREADS = {17, 23, 26, 31}

@@ -90,6 +90,7 @@ def decisive() -> list[str]:
     return list(dict.fromkeys([*kinds.values(), *commits, *others]))[: SEEDS * KILLS]
 
 
+@pytest.mark.suite
 def test_the_seeds_kill_around_every_commit_and_every_kind_of_write() -> None:
     came, _ = undisturbed()
     points = decisive()

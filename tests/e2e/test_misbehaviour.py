@@ -159,6 +159,7 @@ def test_runs_that_come_to_nothing(stand: Stand, group: str) -> None:
     assert all(one.status == "completed" for one in stand.repository.runs.values())
 
 
+@pytest.mark.suite
 def test_a_limit_that_lasts_is_not_waited_for_within_a_step(stand: Stand) -> None:
     """12: the campaign says what it waits for, and goes on by itself."""
     listener = listening(stand)
@@ -188,6 +189,7 @@ def test_a_head_that_is_pushed_to_in_the_moment_of_the_merge(stand: Stand) -> No
     assert pull.head == judged
 
 
+@pytest.mark.suite
 def test_a_rule_that_is_never_fulfilled(stand: Stand) -> None:
     """1, 2, 5, 15: a check that is missing is not there; what is missing is told in the pull request, and waited for."""
     listener = listening(stand)
