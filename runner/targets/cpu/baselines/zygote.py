@@ -45,9 +45,13 @@ class Forked:
             raise FactoryError(f"no answer within {seconds:g} s")
         data, ancillary, _flags, _address = self._answers.recvmsg(MESSAGE, socket.CMSG_SPACE(struct.calcsize("3i")))
         for level, kind, content in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and self.pidfd < 0 and data:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and self.pid < 0 and data:
                 self.pid = struct.unpack("3i", content[: struct.calcsize("3i")])[0]
-                self.pidfd = os.pidfd_open(self.pid)
+                try:
+                    self.pidfd = os.pidfd_open(self.pid)
+                except ProcessLookupError:
+                    # It has ended already. What it said last says why.
+                    return self.receive(seconds)
         if not data:
             raise FactoryError(f"it ended without an answer: {self.last_words()}")
         answer: dict[str, Any] = json.loads(data)

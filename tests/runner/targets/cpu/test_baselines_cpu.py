@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from scale_bench import FACTOR, Bench, values
 from runner.errors import FactoryError
 from runner.spec.models import Baseline
 from runner.targets.cpu.baselines import prepare
-from runner.targets.cpu.baselines.zygote import zygote
+from runner.targets.cpu.baselines.zygote import Forked, zygote
 
 COMPILED = Baseline(name="compiled", entry="baselines.py:scale", autotune="fresh")
 EAGER = Baseline(name="eager", entry="baselines.py:scale")
@@ -133,7 +134,7 @@ def test_interpreter_and_judge_part_cleanly(bench: Bench) -> None:
     """A judge that used a baseline ends without warnings or leftovers."""
     script = f"""
 from pathlib import Path
-from runner.targets.cpu.baselines.zygote import zygote
+from runner.targets.cpu.baselines.zygote import Forked, zygote
 from runner.targets.cpu.baselines.prepare import _cache
 import torch
 behind = zygote(Path({str(bench.spec.folder)!r}), _cache(torch.__version__))
@@ -142,3 +143,15 @@ print(behind._process.pid)
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert not Path(f"/proc/{int(done.stdout)}").exists()
+
+
+def test_a_process_that_ended_before_it_was_watched_still_says_why(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    script = "import socket, sys; one = socket.socket(fileno=int(sys.argv[1])); one.send(b'{}'); one.send(b'{\"error\": \"not today\"}')"
+    with theirs:
+        subprocess.run([sys.executable, "-c", script, str(theirs.fileno())], pass_fds=[theirs.fileno()], check=True)
+    forked = Forked(ours, tmp_path / "log")
+    with pytest.raises(FactoryError, match="not today"):
+        forked.receive(10)
+    forked.close()
