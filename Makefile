@@ -37,7 +37,7 @@ test: $(VENV)/.dev
 	$(PY) -m pytest -m measures --durations=10 $(ARGS) $$(grep -rl 'mark\.measures' tests --include='test_*.py')
 
 # Every case and control of the adversarial suite, as this user and (from root) as an ordinary one, every seed at which a
-# campaign is killed, and every misbehaviour of the forge: about an hour.
+# campaign is killed, and every misbehaviour of the forge.
 attack: $(VENV)/.dev
 	$(PY) -m pytest -m suite $(ARGS)
 
