@@ -39,6 +39,7 @@ HURRIED = {
     "    - {name: 2048x768, axes: {rows: 2048, cols: 768}}\n": "",
     "    - {name: 4096x256, axes: {rows: 4096, cols: 256}}\n": "",
     "    - {name: 64x131072, axes: {rows: 64, cols: 131072}}\n": "",
+    "    - {name: 1024x16384, axes: {rows: 1024, cols: 16384}}\n": "",
     "    - {name: 8192x4096, axes: {rows: 8192, cols: 4096}}\n": "",
     "screening: [256x1024, 2048x768, 1024x4096, 64x131072]": "screening: [256x1024, 32x8192, 1024x4096]",
 }
