@@ -39,7 +39,7 @@ def test_lint_says_how_many_specs_are_valid() -> None:
 def test_lint_prints_every_fault_at_its_place(tmp_path: Path) -> None:
     spec = copy_spec(tmp_path / "rmsnorm-cpu")
     text = (spec / "spec.yaml").read_text()
-    (spec / "spec.yaml").write_text(text.replace("rounds: 3", "rounds: none").replace("target: cpu", "target: abacus"))
+    (spec / "spec.yaml").write_text(text.replace("rounds: 2", "rounds: none").replace("target: cpu", "target: abacus"))
     done = factory("lint", spec)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
