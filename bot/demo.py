@@ -28,8 +28,8 @@ from runner.errors import FactoryError
 
 PERSON, FULL_NAME, SPEC = "ada", "demo/kernels", "rmsnorm-cpu"
 BRANCH = "main"
-# What a laptop can do in a few minutes: the spec as a person in a hurry would commit it. The three workloads that are kept may flatter:
-# six winners had 1.466 to 1.716 in the geometric mean, where four workloads gave one 1.445, and all ten gave two 1.286 and 1.440.
+# What a laptop can do in a few minutes: the spec as a person in a hurry would commit it. The three workloads that are kept may
+# flatter a winner: a kernel does not gain the same on all ten.
 HURRIED = {
     "approval: none": "approval: required",
     "    - {name: 64x1024, axes: {rows: 64, cols: 1024}}\n": "",

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS) rmsnorm_registers
     float eps) {
   constexpr int N = 16 / sizeof(T), K = ELEMENTS / N, GROUPS = THREADS / TPR;
   static_assert(ELEMENTS % N == 0 && THREADS % TPR == 0, "whole accesses, whole groups of threads");
-  static_assert(CTAS == 1, "in clusters of 2 and more this was a quarter slower at 32768 columns");
+  static_assert(CTAS == 1, "rows that need a cluster are for the other kernel");
   const Tensors<T, W> g{g_x, g_residual, g_weight, g_y, g_residual_out, rows, cols, per_column, eps};
   if (!fits(g, TPR * ELEMENTS)) {
     return rows_by_element<T, W, RESIDUAL, TPR, THREADS>(g, 1ll * blockIdx.x * GROUPS + threadIdx.x / TPR, 1ll * gridDim.x * GROUPS);

@@ -1,4 +1,4 @@
-"""Times QuACK and PyTorch as published figures do, one event pair a call: `python anchors.py SPEC OUT`, on the machine that judged.
+"""Times QuACK and PyTorch as published figures do, one event pair a call: `python published_times.py SPEC OUT`, on the machine that judged.
 
 The judge times a graph of calls, in which nothing lies between two kernels. Here each call is launched alone between two events, the
 second-level cache is cleared before it, and PyTorch allocates its output: `triton.testing.do_bench`, medians of about 100 ms. QuACK takes
